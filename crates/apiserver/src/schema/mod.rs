@@ -1,0 +1,1 @@
+//! Structural schemas: prune, default, validate, CEL.
