@@ -1,0 +1,49 @@
+//! Condition and event reasons. A condition's reason is the kind's name followed by one of the suffixes.
+
+/// Suffixes of condition reasons: `TFJob` + `Created` = `TFJobCreated`.
+pub mod suffix {
+    /// The job was seen for the first time.
+    pub const CREATED: &str = "Created";
+    /// The deciding replica runs.
+    pub const RUNNING: &str = "Running";
+    /// The job ended well.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// The job ended badly.
+    pub const FAILED: &str = "Failed";
+    /// A replica failed and is replaced.
+    pub const RESTARTING: &str = "Restarting";
+    /// The user suspended the job.
+    pub const SUSPENDED: &str = "Suspended";
+    /// The user resumed the job.
+    pub const RESUMED: &str = "Resumed";
+    /// The object does not decode or breaks a rule.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+}
+
+/// Event reasons that do not carry the kind's name.
+pub mod event {
+    /// Pods were created.
+    pub const CREATED_POD: &str = "SuccessfulCreatePod";
+    /// A pod could not be created.
+    pub const FAILED_CREATE_POD: &str = "FailedCreatePod";
+    /// Pods were deleted.
+    pub const DELETED_POD: &str = "SuccessfulDeletePod";
+    /// A pod could not be deleted.
+    pub const FAILED_DELETE_POD: &str = "FailedDeletePod";
+    /// Services were created.
+    pub const CREATED_SERVICE: &str = "SuccessfulCreateService";
+    /// A service could not be created.
+    pub const FAILED_CREATE_SERVICE: &str = "FailedCreateService";
+    /// Services were deleted.
+    pub const DELETED_SERVICE: &str = "SuccessfulDeleteService";
+    /// A service could not be deleted.
+    pub const FAILED_DELETE_SERVICE: &str = "FailedDeleteService";
+    /// The job's time to live after its end is over.
+    pub const DELETED_JOB: &str = "SuccessfulDeleteJob";
+    /// The job could not be deleted.
+    pub const FAILED_DELETE_JOB: &str = "FailedDeleteJob";
+    /// A container of the deciding name ended.
+    pub const EXITED_WITH_CODE: &str = "ExitedWithCode";
+    /// `restartPolicy` inside a pod template has no effect.
+    pub const TEMPLATE_RESTART_POLICY: &str = "SetPodTemplateRestartPolicy";
+}
