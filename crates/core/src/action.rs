@@ -1,0 +1,111 @@
+//! What a plan asks for. Data, so that a plan can be printed, compared and carried out in any order.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// A Kubernetes resource that children are made of.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// API group, empty for core.
+    pub group: &'static str,
+    /// API version.
+    pub version: &'static str,
+    /// `Pod`.
+    pub kind: &'static str,
+    /// `pods`.
+    pub plural: &'static str,
+}
+
+impl Resource {
+    /// Pods.
+    pub const POD: Self = Self { group: "", version: "v1", kind: "Pod", plural: "pods" };
+    /// Services.
+    pub const SERVICE: Self = Self { group: "", version: "v1", kind: "Service", plural: "services" };
+}
+
+/// One object to be created. Its name is fixed, so creating it twice is harmless.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    /// What it is.
+    pub what: &'static Resource,
+    /// Its name.
+    pub name: String,
+    /// The whole object as it is sent.
+    pub body: Value,
+}
+
+/// Why something is deleted; becomes part of the event and of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The job has ended.
+    CleanUp,
+    /// The user suspended the job.
+    Suspended,
+    /// The spec asks for fewer replicas.
+    ScaledDown,
+    /// A newer pod takes its place.
+    Replaced,
+    /// Its node is gone and will not end it.
+    NodeLost,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CleanUp => "the job has ended",
+            Self::Suspended => "the job is suspended",
+            Self::ScaledDown => "the job was scaled down",
+            Self::Replaced => "it is replaced",
+            Self::NodeLost => "its node is lost",
+        })
+    }
+}
+
+/// One thing to do. A crash may leave any subset of a plan's actions done; each is safe alone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Create it; if it exists and is ours, that is success.
+    Create(Child),
+    /// Delete exactly this object and never a successor of the same name.
+    Delete {
+        /// What it is.
+        what: &'static Resource,
+        /// Its name.
+        name: String,
+        /// Its identity, sent as a precondition.
+        uid: String,
+        /// Without waiting for its node.
+        force: bool,
+        /// For the event.
+        why: Why,
+    },
+    /// Put a pod right: labels that somebody removed, a gang that changed its size, a deadline that ends it.
+    Amend {
+        /// The pod's name.
+        name: String,
+        /// Its identity.
+        uid: String,
+        /// A merge patch.
+        patch: Value,
+    },
+    /// Delete the job: its time to live is over.
+    DeleteJob {
+        /// The job's identity.
+        uid: String,
+    },
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(child) => write!(f, "create {} {}", child.what.kind, child.name),
+            Self::Delete { what, name, uid, force, why } => {
+                let how = if *force { " by force" } else { "" };
+                write!(f, "delete {} {name} ({uid}){how} because {why}", what.kind)
+            }
+            Self::Amend { name, uid, .. } => write!(f, "amend Pod {name} ({uid})"),
+            Self::DeleteJob { uid } => write!(f, "delete the job ({uid})"),
+        }
+    }
+}

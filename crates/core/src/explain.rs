@@ -1,0 +1,54 @@
+//! What a manifest would become, without a cluster: the plan for a job that has just been created.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::action::{Action, Child};
+use crate::decode::{Catalog, decode};
+use crate::field_error::FieldError;
+use crate::kind::Kind;
+use crate::plan::plan;
+use crate::seen::{Options, Seen};
+
+/// What a manifest would become.
+#[derive(Clone, Debug, Default)]
+pub struct Explanation {
+    /// Everything that is wrong with it. Then nothing is created.
+    pub errors: Vec<FieldError>,
+    /// The objects, as they would be sent.
+    pub children: Vec<Child>,
+    /// What each step of the plan said.
+    pub notes: Vec<String>,
+}
+
+/// Plans a manifest as if it had just been created.
+pub fn explain(catalog: &Catalog, kind: &'static Kind, manifest: &Value, options: &Options) -> Explanation {
+    let mut decoded = match decode(catalog, kind, manifest) {
+        Ok(decoded) => decoded,
+        Err(bad) => {
+            return Explanation { errors: vec![bad.error], ..Explanation::default() };
+        }
+    };
+    if !decoded.errors.is_empty() {
+        return Explanation { errors: decoded.errors, ..Explanation::default() };
+    }
+    if decoded.job.uid.is_empty() {
+        decoded.job.uid = "(the job's uid)".into();
+    }
+    let seen = Seen {
+        job: &decoded.job,
+        pods: &[],
+        services: &[],
+        ports: None,
+        failures: &[],
+        options,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let plan = plan(decoded.framework, &seen);
+    let notes = plan.report.lines.iter().map(|line| format!("{}: {}", line.step, line.text)).collect();
+    let children = plan.actions.into_iter().filter_map(|action| match action {
+        Action::Create(child) => Some(child),
+        Action::Delete { .. } | Action::Amend { .. } | Action::DeleteJob { .. } => None,
+    });
+    Explanation { errors: Vec::new(), children: children.collect(), notes }
+}

@@ -1,0 +1,54 @@
+//! The addresses replicas are told: names of services, or ports of this machine.
+
+use crate::job::{JobView, Slot};
+use crate::seen::{Options, PortBlock};
+
+/// How the replicas of one job reach each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Net<'a> {
+    job: &'a JobView,
+    options: &'a Options,
+    block: Option<PortBlock>,
+}
+
+impl<'a> Net<'a> {
+    /// By service names, or on the ports of `block` when there is one.
+    pub fn new(job: &'a JobView, options: &'a Options, block: Option<PortBlock>) -> Self {
+        Self { job, options, block }
+    }
+
+    /// The host of a replica, as its peers in the same namespace name it.
+    pub fn host(&self, slot: Slot<'_>) -> String {
+        match self.block {
+            Some(_) => "127.0.0.1".into(),
+            None => slot.child_name(self.job),
+        }
+    }
+
+    /// The port of a replica.
+    pub fn port(&self, slot: Slot<'_>) -> u16 {
+        match self.block {
+            Some(block) => {
+                let offset = u16::try_from(self.job.ordinal(slot)).unwrap_or(u16::MAX);
+                block.base.saturating_add(offset)
+            }
+            None => slot.role.port,
+        }
+    }
+
+    /// The port of a replica on its machine, when it has to be one nobody else uses.
+    pub fn host_port(&self, slot: Slot<'_>) -> Option<u16> {
+        self.block.map(|_| self.port(slot))
+    }
+
+    /// `host:port`, the host good in every namespace.
+    pub fn endpoint_qualified(&self, slot: Slot<'_>) -> String {
+        let port = self.port(slot);
+        if self.block.is_some() {
+            return format!("{}:{port}", self.host(slot));
+        }
+        let domain = self.options.cluster_domain.as_deref().filter(|domain| !domain.is_empty());
+        let suffix = domain.map(|domain| format!(".{domain}")).unwrap_or_default();
+        format!("{}.{}.svc{suffix}:{port}", self.host(slot), self.job.namespace)
+    }
+}

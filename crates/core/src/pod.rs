@@ -1,0 +1,305 @@
+//! A pod as the engine sees it: the few facts that decisions rest on.
+
+use jiff::Timestamp;
+use trainyard_api::RestartPolicy;
+
+/// `status.reason` of a pod whose host port was taken by somebody else: the node says so, it is no failure.
+pub const PORT_TAKEN: &str = "PortTaken";
+
+/// A pod of the job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodView {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its identity.
+    pub uid: Box<str>,
+    /// Value of the replica-type label.
+    pub role: Box<str>,
+    /// Value of the replica-index label, if it is a number.
+    pub index: Option<u32>,
+    /// False when the labels that the watch selects on are gone.
+    pub labelled: bool,
+    /// The attempt of the job it was made for.
+    pub attempt: u32,
+    /// Which of the replica's pods in that attempt it is.
+    pub incarnation: u32,
+    /// How many pods it wants to be placed with, if it says so.
+    pub gang: Option<u32>,
+    /// How many seconds it may be active, if it says so.
+    pub active_deadline: Option<i64>,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// When it was asked to end, if it was.
+    pub deleting: Option<Timestamp>,
+    /// `status.reason`.
+    pub reason: Option<Box<str>>,
+    /// Reason of a true `DisruptionTarget` condition: why Kubernetes itself ends it.
+    pub disruption: Option<Box<str>>,
+    /// Its containers, init containers first.
+    pub containers: Box<[ContainerView]>,
+    /// The node it is bound to.
+    pub node: Option<Box<str>>,
+}
+
+/// Where a pod is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Phase {
+    /// Not all containers have started.
+    #[default]
+    Pending,
+    /// It runs.
+    Running,
+    /// All containers ended with 0 and will not start again.
+    Succeeded,
+    /// All containers ended, one of them badly, and will not start again.
+    Failed,
+    /// Its node does not answer.
+    Unknown,
+}
+
+impl Phase {
+    /// Reads `status.phase`.
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            "Unknown" => Self::Unknown,
+            _ => Self::Pending,
+        }
+    }
+
+    /// True when the pod will never run again.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// One container of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerView {
+    /// Its name.
+    pub name: Box<str>,
+    /// True for an init container: it ends before the others start, and that is no end of the replica.
+    pub init: bool,
+    /// What it does now.
+    pub state: ContainerState,
+    /// How often the kubelet started it again in place.
+    pub restarts: u32,
+}
+
+/// What a container does now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ContainerState {
+    /// Not started yet, or waiting to be started again.
+    Waiting {
+        /// `CrashLoopBackOff`, `ImagePullBackOff`, …
+        reason: Option<Box<str>>,
+    },
+    /// It runs.
+    #[default]
+    Running,
+    /// It ended.
+    Terminated {
+        /// Its exit code.
+        exit: i32,
+        /// `OOMKilled`, `Error`, …
+        reason: Option<Box<str>>,
+        /// When it started.
+        started: Option<Timestamp>,
+        /// When it ended.
+        finished: Option<Timestamp>,
+    },
+}
+
+/// Whose fault the end of a pod was. Only the user's own failures use the restart budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The program ended with a non-zero code.
+    Application,
+    /// The program used more memory than it was allowed: its own doing.
+    OutOfMemory,
+    /// A more important pod took its place.
+    Preempted,
+    /// The node was short of something, or was drained.
+    Evicted,
+    /// The node went away.
+    NodeLost,
+    /// The node refused the pod.
+    Refused,
+    /// A host port was taken: the job needs other ports.
+    PortTaken,
+}
+
+impl Cause {
+    /// True when the user could not have prevented it.
+    pub fn is_infrastructure(self) -> bool {
+        !matches!(self, Self::Application | Self::OutOfMemory)
+    }
+
+    /// For reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Application => "application error",
+            Self::OutOfMemory => "out of memory",
+            Self::Preempted => "preempted",
+            Self::Evicted => "evicted",
+            Self::NodeLost => "node lost",
+            Self::Refused => "refused by the node",
+            Self::PortTaken => "port taken",
+        }
+    }
+}
+
+impl PodView {
+    /// Exit code of the named container, if it has ended.
+    pub fn exit_code(&self, container: &str) -> Option<i32> {
+        self.containers.iter().filter(|c| &*c.name == container).find_map(|c| match c.state {
+            ContainerState::Terminated { exit, .. } => Some(exit),
+            ContainerState::Waiting { .. } | ContainerState::Running => None,
+        })
+    }
+
+    /// Whose fault it was, for a pod in phase Failed.
+    pub fn cause(&self) -> Cause {
+        match (self.reason.as_deref(), self.disruption.as_deref()) {
+            (Some(PORT_TAKEN), _) => Cause::PortTaken,
+            (_, Some("PreemptionByScheduler")) | (Some("Preempting" | "Preempted"), _) => Cause::Preempted,
+            (_, Some("DeletionByTaintManager" | "DeletionByPodGC")) => Cause::NodeLost,
+            (Some("NodeLost" | "NodeShutdown" | "Shutdown" | "Terminated"), _) => Cause::NodeLost,
+            (_, Some("EvictionByEvictionAPI" | "TerminationByKubelet")) | (Some("Evicted"), _) => {
+                Cause::Evicted
+            }
+            (Some(reason), _) if refused(reason) => Cause::Refused,
+            _ if self.ran_out_of_memory() => Cause::OutOfMemory,
+            _ => Cause::Application,
+        }
+    }
+
+    fn ran_out_of_memory(&self) -> bool {
+        self.containers.iter().any(|c| {
+            matches!(&c.state, ContainerState::Terminated { reason: Some(reason), .. } if &**reason == "OOMKilled")
+        })
+    }
+
+    /// Container ends that the kubelet answered, or is about to answer, with a restart in place.
+    ///
+    /// `restartCount` alone lags behind: when a container lies in CrashLoopBackOff after its Nth restart, the end
+    /// that uses up a budget of N has already happened.
+    pub fn ends_in_place(&self, policy: RestartPolicy) -> u32 {
+        let down = u32::try_from(self.down(policy).count()).unwrap_or(u32::MAX);
+        self.restarts_in_place().saturating_add(down)
+    }
+
+    /// True when a container has ended and the kubelet is about to start it again.
+    pub fn is_down(&self, policy: RestartPolicy) -> bool {
+        self.down(policy).next().is_some()
+    }
+
+    fn down(&self, policy: RestartPolicy) -> impl Iterator<Item = &ContainerView> {
+        let in_place =
+            matches!(policy, RestartPolicy::Always | RestartPolicy::OnFailure) && !self.phase.is_over();
+        self.containers.iter().filter(move |c| match &c.state {
+            _ if !in_place => false,
+            ContainerState::Waiting { reason } => reason.as_deref() == Some("CrashLoopBackOff"),
+            ContainerState::Terminated { finished, .. } if self.asked_before(*finished) => false,
+            ContainerState::Terminated { exit, .. } => {
+                *exit != 0 || (policy == RestartPolicy::Always && !c.init)
+            }
+            ContainerState::Running => false,
+        })
+    }
+
+    /// True when the pod ended because somebody deleted it: how it ended says nothing about the program then. (When
+    /// Kubernetes itself does it, it leaves a disruption as the cause.)
+    ///
+    /// Such a pod is seen in its last phase only by chance: it is gone a moment later. What follows must be the
+    /// same as when it was seen while it was still ending.
+    pub fn ended_by_deletion(&self) -> bool {
+        self.disruption.is_none() && self.asked_before(self.last_run().map(|(_, finished)| finished))
+    }
+
+    /// True when the pod was asked to end, and that before this moment; a moment nobody knows came after.
+    fn asked_before(&self, moment: Option<Timestamp>) -> bool {
+        self.deleting.is_some_and(|asked| moment.is_none_or(|moment| moment >= asked))
+    }
+
+    /// How often the kubelet started containers of this pod again.
+    pub fn restarts_in_place(&self) -> u32 {
+        self.containers.iter().fold(0, |sum, c| sum.saturating_add(c.restarts))
+    }
+
+    /// How long it ran and when it ended, from its containers.
+    pub fn last_run(&self) -> Option<(Option<Timestamp>, Timestamp)> {
+        let ends = self.containers.iter().filter_map(|c| match c.state {
+            ContainerState::Terminated { started, finished: Some(finished), .. } => Some((started, finished)),
+            ContainerState::Terminated { .. } | ContainerState::Waiting { .. } | ContainerState::Running => {
+                None
+            }
+        });
+        ends.max_by_key(|(_, finished)| *finished)
+    }
+}
+
+/// Reasons with which a kubelet refuses a pod that was bound to it.
+fn refused(reason: &str) -> bool {
+    reason.starts_with("OutOf")
+        || matches!(
+            reason,
+            "UnexpectedAdmissionError"
+                | "NodeAffinity"
+                | "NodePorts"
+                | "AdmissionError"
+                | "TopologyAffinityError"
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn ended(exit: i32, finished: i64, deleting: Option<i64>) -> PodView {
+        let state = ContainerState::Terminated {
+            exit,
+            reason: None,
+            started: Some(at(0)),
+            finished: Some(at(finished)),
+        };
+        PodView {
+            name: "a".into(),
+            uid: "u".into(),
+            role: "worker".into(),
+            index: Some(0),
+            labelled: true,
+            attempt: 0,
+            incarnation: 0,
+            phase: Phase::Running,
+            deleting: deleting.map(at),
+            reason: None,
+            disruption: None,
+            containers: Box::new([ContainerView { name: "c".into(), init: false, state, restarts: 2 }]),
+            node: None,
+            gang: None,
+            active_deadline: None,
+        }
+    }
+
+    #[test]
+    fn an_end_after_a_deletion_is_no_end_of_the_program() {
+        assert!(ended(143, 10, Some(10)).ended_by_deletion());
+        assert!(!ended(143, 9, Some(10)).ended_by_deletion(), "it had failed before");
+        assert!(!ended(143, 10, None).ended_by_deletion());
+    }
+
+    #[test]
+    fn a_container_that_a_deletion_ended_is_not_restarted_in_place() {
+        let ends = |pod: PodView| pod.ends_in_place(RestartPolicy::OnFailure);
+        assert_eq!(ends(ended(143, 10, Some(10))), 2);
+        assert_eq!(ends(ended(143, 9, Some(10))), 3);
+        assert_eq!(ends(ended(143, 10, None)), 3);
+    }
+}

@@ -1,0 +1,117 @@
+//! Everything a plan may look at.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::action::Resource;
+use crate::job::JobView;
+use crate::pod::PodView;
+
+/// One look at the world. It may be incomplete and out of date: a plan made from it must be harmless even then.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The job.
+    pub job: &'a JobView,
+    /// Pods whose controller is this job (by UID), whatever their labels say.
+    pub pods: &'a [PodView],
+    /// Services whose controller is this job.
+    pub services: &'a [ServiceView],
+    /// Ports of this machine, when replicas are addressed by host ports.
+    pub ports: Option<&'a PortSpace>,
+    /// Writes of ours that were refused and not yet granted since.
+    pub failures: &'a [WriteFailure],
+    /// How this operator was started.
+    pub options: &'a Options,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// A service of the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceView {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its identity.
+    pub uid: Box<str>,
+    /// True once it is being deleted.
+    pub deleting: bool,
+}
+
+/// How replicas find each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addressing {
+    /// By the name of a headless service each: on every cluster.
+    #[default]
+    Service,
+    /// At 127.0.0.1, on ports from a block: where a Trainyard node publishes a port range.
+    HostPorts,
+}
+
+/// What an operator was told at its start and what decisions depend on.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How replicas find each other.
+    pub addressing: Addressing,
+    /// Appended to service host names (`CUSTOM_CLUSTER_DOMAIN`).
+    pub cluster_domain: Option<String>,
+    /// Put the gang's size on pods, for a node that schedules gangs itself.
+    pub gang_on_pods: bool,
+    /// Seconds after which a pod that a lost node cannot end is deleted by force; 0 means never.
+    pub lost_node_seconds: i64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            addressing: Addressing::Service,
+            cluster_domain: None,
+            gang_on_pods: false,
+            lost_node_seconds: 60,
+        }
+    }
+}
+
+/// A run of host ports that belongs to one attempt of one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortBlock {
+    /// First port.
+    pub base: u16,
+    /// How many.
+    pub size: u16,
+}
+
+impl PortBlock {
+    /// True when the two share a port.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let end = |b: &Self| u32::from(b.base) + u32::from(b.size);
+        u32::from(self.base) < end(other) && u32::from(other.base) < end(self)
+    }
+}
+
+/// The ports of this machine.
+#[derive(Clone, Debug)]
+pub struct PortSpace {
+    /// First port that may be given out.
+    pub first: u16,
+    /// Last port that may be given out.
+    pub last: u16,
+    /// Blocks that other jobs hold, and blocks this job found taken.
+    pub taken: Vec<PortBlock>,
+}
+
+/// A write of ours that the API server refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteFailure {
+    /// What was to be written.
+    pub what: &'static Resource,
+    /// The object's name.
+    pub name: String,
+    /// HTTP status; 409 for a name that belongs to somebody else.
+    pub code: u16,
+    /// What the server said.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+    /// How many times in a row.
+    pub count: u32,
+}

@@ -1,0 +1,114 @@
+//! The objects themselves: a replica's pod and its service.
+
+use serde_json::{Value, json};
+use trainyard_api::labels;
+
+use crate::action::{Child, Resource};
+use crate::framework::{Facts, Framework, is_master};
+use crate::job::{JobView, Slot};
+use crate::names;
+use crate::net::Net;
+use crate::pod_draft::PodDraft;
+use crate::record::Record;
+use crate::seen::Options;
+
+/// A replica's pod.
+pub(crate) fn pod(
+    framework: &dyn Framework,
+    job: &JobView,
+    slot: Slot<'_>,
+    record: &Record,
+    options: &Options,
+) -> Child {
+    let facts = framework.facts();
+    let name = slot.child_name(job);
+    let mut draft = PodDraft::new(&slot.role.template, &name, &job.namespace);
+    for (key, value) in names::labels(job, &slot.role.label, slot.index) {
+        draft.set_label(key, value);
+    }
+    if is_master(facts, job, slot) {
+        draft.set_label(labels::JOB_ROLE, labels::JOB_ROLE_MASTER);
+    }
+    let incarnation = record.incarnation(&slot.role.name, slot.index);
+    for (key, number) in [(labels::ATTEMPT, record.attempt), (labels::INCARNATION, incarnation)] {
+        if number > 0 {
+            draft.set_annotation(key, number.to_string());
+        }
+    }
+    // A replica that is replaced joins a gang that has been placed: it waits for nobody.
+    if options.gang_on_pods && incarnation == 0 {
+        draft.set_annotation(labels::GANG_SIZE, gang_size(job, record).to_string());
+    }
+    draft.set_metadata("ownerReferences", owner(job));
+    draft.set_spec("restartPolicy", slot.role.restart.of_pod());
+    let net = Net::new(job, options, record.ports);
+    framework.wire(job, slot, &net, &mut draft);
+    if let Some(port) = net.host_port(slot) {
+        draft.set_host_port(facts.container, facts.port_name, port);
+    }
+    Child { what: &Resource::POD, name, body: draft.into_body() }
+}
+
+/// How many pods have to be placed together. Replicas that are done will not come again.
+pub(crate) fn gang_size(job: &JobView, record: &Record) -> u32 {
+    let left = job.slots().filter(|slot| !record.is_finished(&slot.role.name, slot.index)).count();
+    let left = u32::try_from(left).unwrap_or(u32::MAX);
+    job.policy.min_available.map_or(left, |min| min.min(left))
+}
+
+/// A replica's headless service, with every port of the training container.
+pub(crate) fn service(facts: &Facts, job: &JobView, slot: Slot<'_>) -> Child {
+    let name = slot.child_name(job);
+    let labels = names::labels(job, &slot.role.label, slot.index);
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": job.namespace,
+            "labels": labels,
+            "ownerReferences": owner(job),
+        },
+        "spec": { "clusterIP": "None", "selector": labels, "ports": ports(facts, slot) },
+    });
+    Child { what: &Resource::SERVICE, name, body }
+}
+
+/// One entry per port name: the API refuses duplicates, and unnamed ports cannot be told apart.
+fn ports(facts: &Facts, slot: Slot<'_>) -> Vec<Value> {
+    let containers = slot.role.template.pointer("/spec/containers").and_then(Value::as_array);
+    let training = containers
+        .into_iter()
+        .flatten()
+        .find(|c| c.get("name").and_then(Value::as_str) == Some(facts.container));
+    let ports = training.and_then(|c| c.get("ports")).and_then(Value::as_array);
+    let mut seen = Vec::new();
+    let mut list = Vec::new();
+    for port in ports.into_iter().flatten() {
+        let name = port.get("name").and_then(Value::as_str).unwrap_or_default();
+        let Some(number) = port.get("containerPort") else {
+            continue;
+        };
+        if seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
+        list.push(if name.is_empty() {
+            json!({ "port": number })
+        } else {
+            json!({ "name": name, "port": number })
+        });
+    }
+    list
+}
+
+fn owner(job: &JobView) -> Value {
+    json!([{
+        "apiVersion": job.kind.api_version(),
+        "kind": job.kind.name,
+        "name": job.name,
+        "uid": job.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    }])
+}

@@ -1,0 +1,24 @@
+//! The first look at a job.
+
+use trainyard_api::ConditionStatus;
+use trainyard_api::reasons::suffix;
+
+use crate::conditions::{self, types};
+use crate::plan::{Draft, Flow};
+
+pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
+    let job = draft.job();
+    let seen_before = draft.status.conditions.iter().any(|c| c.type_ == types::CREATED);
+    if !seen_before {
+        let message = format!("{} {} is created.", job.kind.name, job.name);
+        draft.set_condition(types::CREATED, ConditionStatus::TRUE, suffix::CREATED, &message);
+    }
+    // The spec reads again: whatever was said about it is no longer so.
+    if conditions::remove(&mut draft.status, types::INVALID_SPEC) {
+        draft.say("created", "the spec is valid again");
+    }
+    if !job.policy.suspend && draft.status.start_time.is_none() {
+        draft.status.start_time = Some(draft.stamp());
+    }
+    Flow::Go
+}

@@ -1,0 +1,72 @@
+//! How a job ends, whichever step finds out.
+
+use trainyard_api::ConditionStatus;
+use trainyard_api::reasons::suffix;
+
+use crate::conditions::{self, types};
+use crate::framework::has_leader;
+use crate::kind::Wording;
+use crate::plan::Draft;
+use crate::report::Notice;
+use crate::steps::{status, terminal};
+
+/// The job has done what it was for.
+pub(crate) fn succeed(draft: &mut Draft<'_>) {
+    let message = format!("{} {} {}.", draft.job().kind.name, subject(draft), wording(draft).succeeded);
+    // However short it was, it ran: whoever waits for Running must not wait for ever.
+    status::running(draft);
+    draft.set_condition(types::SUCCEEDED, ConditionStatus::TRUE, suffix::SUCCEEDED, &message);
+    draft.tell(Notice::normal(draft.job().kind.reason(suffix::SUCCEEDED), &message));
+    status::count(draft);
+    for replicas in draft.status.replica_statuses.values_mut() {
+        // Replicas that merely served the others have done their part too.
+        let all = replicas.succeeded.unwrap_or(0).saturating_add(replicas.active.unwrap_or(0));
+        replicas.succeeded = (all > 0).then_some(all);
+        replicas.active = None;
+    }
+    end(draft, "succeeded", &message);
+}
+
+/// The job cannot do what it was for.
+pub(crate) fn fail(draft: &mut Draft<'_>, message: &str) {
+    let shown =
+        draft.status.conditions.iter().any(|c| [types::RUNNING, types::RESTARTING].contains(&&*c.type_));
+    if !shown && draft.tally.any_ran() {
+        status::running(draft);
+    }
+    conditions::end_restarting(&mut draft.status);
+    draft.set_condition(types::FAILED, ConditionStatus::TRUE, suffix::FAILED, message);
+    draft.tell(Notice::normal(draft.job().kind.reason(suffix::FAILED), message));
+    status::count(draft);
+    end(draft, "failed", message);
+}
+
+fn end(draft: &mut Draft<'_>, step: &'static str, message: &str) {
+    if draft.status.completion_time.is_none() {
+        draft.status.completion_time = Some(draft.stamp());
+    }
+    draft.say(step, message);
+    terminal::after_end(draft);
+}
+
+/// The kind's wording for this job.
+pub(crate) fn wording(draft: &Draft<'_>) -> Wording {
+    (draft.job().kind.wording)(has_leader(draft.framework.facts(), draft.job()))
+}
+
+/// How Running and Succeeded name the job.
+pub(crate) fn subject(draft: &Draft<'_>) -> String {
+    name(draft, wording(draft).qualified)
+}
+
+/// "… because 1 Worker replica(s) failed."
+pub(crate) fn failed_message(draft: &Draft<'_>, role: &str, count: u32) -> String {
+    let wording = wording(draft);
+    let name = name(draft, wording.failed_qualified);
+    format!("{} {name} {} {count} {role} replica(s) failed.", draft.job().kind.name, wording.failed)
+}
+
+fn name(draft: &Draft<'_>, qualified: bool) -> String {
+    let job = draft.job();
+    if qualified { format!("{}/{}", job.namespace, job.name) } else { job.name.clone() }
+}

@@ -1,0 +1,76 @@
+//! A block of host ports for each attempt, where replicas are addressed by port.
+//!
+//! The block is written into the record before the first pod is created. A new attempt gets a new block: some
+//! frameworks cannot bind a port again for a minute.
+
+use crate::job::{JobView, add_seconds};
+use crate::plan::{Draft, Flow};
+use crate::seen::{Addressing, PortBlock, PortSpace};
+
+/// Room for growth: a job may be scaled up a little without losing its ports.
+const SMALLEST: u32 = 8;
+
+pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
+    if draft.seen.options.addressing != Addressing::HostPorts {
+        return Flow::Go;
+    }
+    let needed = needed(draft);
+    if let Some(block) = draft.record.ports {
+        if u32::from(block.size) >= needed {
+            return Flow::Go;
+        }
+        draft.record.start_attempt(draft.record.attempt.saturating_add(1));
+        draft.recount();
+        draft.say("ports", "the job outgrew its ports: all replicas start anew on others");
+    }
+    let Some(space) = draft.seen.ports else {
+        draft.hold = Some("no node has published its ports yet".into());
+        return Flow::Go;
+    };
+    let before = draft.job().record.ports;
+    match pick(space, before, draft.job(), draft.record.attempt, needed) {
+        Some(block) => draft.record.ports = Some(block),
+        None => {
+            let again = add_seconds(draft.now(), 10);
+            draft.hold = Some(format!("no {needed} ports in a row are free on this machine"));
+            if let Some(again) = again {
+                draft.wake_at(again);
+            }
+        }
+    }
+    Flow::Go
+}
+
+fn needed(draft: &Draft<'_>) -> u32 {
+    let job = draft.job();
+    let most = draft.framework.elastic(job).map_or(0, |elastic| elastic.max);
+    job.total_replicas().max(most).max(SMALLEST)
+}
+
+/// The first free block from a place that depends on job and attempt, so that jobs do not crowd at the low end.
+fn pick(
+    space: &PortSpace,
+    before: Option<PortBlock>,
+    job: &JobView,
+    attempt: u32,
+    size: u32,
+) -> Option<PortBlock> {
+    let size = u16::try_from(size).ok()?;
+    let room = (u32::from(space.last) + 1).checked_sub(u32::from(space.first))?;
+    let blocks = room / u32::from(size);
+    let start = spread(&job.uid, attempt).checked_rem(blocks)?;
+    let places = (start..blocks).chain(0..start);
+    let candidates = places.filter_map(|at| {
+        let base = u32::from(space.first) + at * u32::from(size);
+        Some(PortBlock { base: u16::try_from(base).ok()?, size })
+    });
+    let taken =
+        |block: &PortBlock| space.taken.iter().chain(before.as_ref()).any(|other| other.overlaps(block));
+    candidates.into_iter().find(|block| !taken(block))
+}
+
+/// FNV-1a: spreads well enough and is the same on every machine.
+fn spread(uid: &str, attempt: u32) -> u32 {
+    let bytes = uid.bytes().chain(attempt.to_le_bytes());
+    bytes.fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}

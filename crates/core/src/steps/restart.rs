@@ -1,0 +1,173 @@
+//! Replicas that failed: replace them, or fail the job.
+//!
+//! `backoffLimit: N` means N restarts, for every policy: the failure after the Nth restart fails the job. Restarts
+//! that the kubelet makes in place and restarts that we make with a new pod are one sum. What cannot be the user's
+//! fault costs nothing.
+
+use trainyard_api::ConditionStatus;
+use trainyard_api::RestartPolicy;
+use trainyard_api::reasons::suffix;
+
+use crate::conditions::types;
+use crate::framework::{Rendezvous, is_master};
+use crate::job::Slot;
+use crate::plan::{Draft, Flow};
+use crate::pod::{Cause, Phase, PodView};
+use crate::report::Notice;
+use crate::seen::Addressing;
+use crate::steps::tally::is_current;
+use crate::steps::{ending, exits};
+
+pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
+    let slots: Vec<(Slot<'_>, &PodView)> = current_pods(draft);
+    if let Some(message) = fatal(draft, &slots) {
+        tell_exits(draft, &slots);
+        ending::fail(draft, &message);
+        return Flow::Done;
+    }
+    let lost: Vec<Loss<'_>> = slots.iter().filter_map(|(slot, pod)| loss(draft, *slot, pod)).collect();
+    if budget_is_over(draft, &slots, &lost) {
+        tell_exits(draft, &slots);
+        let message =
+            format!("Job {} has failed because it has reached the specified backoff limit", draft.job().name);
+        ending::fail(draft, &message);
+        return Flow::Done;
+    }
+    if !lost.is_empty() {
+        tell_exits(draft, &slots);
+        replace(draft, &slots, &lost);
+    }
+    Flow::Go
+}
+
+/// A replica that needs a new pod.
+struct Loss<'a> {
+    slot: Slot<'a>,
+    pod: &'a PodView,
+    /// What it takes from the budget, besides the pod's own restarts in place.
+    cost: u32,
+}
+
+fn current_pods<'a>(draft: &Draft<'a>) -> Vec<(Slot<'a>, &'a PodView)> {
+    let seen = &draft.seen;
+    let pods = seen.job.slots().filter_map(|slot| Some((slot, draft.slots.pod(slot)?)));
+    pods.filter(|(slot, pod)| is_current(pod, &draft.record, &slot.role.name, slot.index)).collect()
+}
+
+/// True when the pod counts as failed for a replica that may not be restarted.
+fn ended_badly(pod: &PodView) -> bool {
+    pod.phase == Phase::Failed || (pod.phase == Phase::Running && pod.deleting.is_some())
+}
+
+/// A failure that no restart may follow: the message of the Failed condition.
+fn fatal(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)]) -> Option<String> {
+    let container = draft.framework.facts().container;
+    slots.iter().find_map(|(slot, pod)| {
+        let role = slot.role.name.as_str();
+        if draft.framework.tolerates(draft.job(), role) || pod.cause() == Cause::PortTaken {
+            return None;
+        }
+        match slot.role.restart {
+            RestartPolicy::Never if ended_badly(pod) => {
+                Some(ending::failed_message(draft, role, draft.tally.of(role).failed))
+            }
+            RestartPolicy::ExitCode if pod.phase == Phase::Failed && !pod.ended_by_deletion() => {
+                let permanent = pod.exit_code(container).is_some_and(|code| code < 128);
+                let job = &draft.job().name;
+                permanent.then(|| format!("job \"{job}\" is failing because \"{role}\" replica(s) failed."))
+            }
+            RestartPolicy::Never
+            | RestartPolicy::ExitCode
+            | RestartPolicy::Always
+            | RestartPolicy::OnFailure => None,
+        }
+    })
+}
+
+/// Whether a replica needs a new pod, and at what cost.
+fn loss<'a>(draft: &Draft<'_>, slot: Slot<'a>, pod: &'a PodView) -> Option<Loss<'a>> {
+    let tolerated = draft.framework.tolerates(draft.job(), &slot.role.name);
+    if pod.phase == Phase::Failed && !pod.ended_by_deletion() {
+        let cause = pod.cause();
+        if tolerated && slot.role.restart == RestartPolicy::Never && cause != Cause::PortTaken {
+            return None;
+        }
+        let free =
+            cause == Cause::PortTaken || (cause.is_infrastructure() && !draft.job().counts_infrastructure());
+        return Some(Loss { slot, pod, cost: u32::from(!free) });
+    }
+    // Somebody deletes it while it could still run. Its successor must not be taken for it, and its restarts in
+    // place must not be forgotten with it.
+    let ending = pod.deleting.is_some() && pod.phase != Phase::Succeeded;
+    let counts = pod.disruption.is_some() && draft.job().counts_infrastructure();
+    ending.then_some(Loss { slot, pod, cost: u32::from(counts) })
+}
+
+/// True when what has happened is more than the user allowed.
+fn budget_is_over(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)], lost: &[Loss<'_>]) -> bool {
+    let Some(limit) = draft.job().policy.backoff_limit else {
+        return false;
+    };
+    let in_place = slots.iter().map(|(slot, pod)| pod.ends_in_place(slot.role.restart));
+    let used = in_place.fold(draft.record.restarts, u32::saturating_add);
+    used.saturating_add(cost_of(draft, lost)) > limit
+}
+
+fn cost_of(draft: &Draft<'_>, lost: &[Loss<'_>]) -> u32 {
+    let costs = lost.iter().map(|loss| loss.cost);
+    if restarts_as_one(draft, lost) { costs.max().unwrap_or(0) } else { costs.fold(0, u32::saturating_add) }
+}
+
+/// All replicas start anew when the user wants it so, or when the others know the lost one by its port.
+fn restarts_as_one(draft: &Draft<'_>, lost: &[Loss<'_>]) -> bool {
+    if draft.job().restarts_as_one() {
+        return !lost.is_empty();
+    }
+    if draft.seen.options.addressing != Addressing::HostPorts {
+        return false;
+    }
+    let facts = draft.framework.facts();
+    lost.iter().any(|loss| {
+        facts.rendezvous == Rendezvous::Everyone
+            || loss.pod.cause() == Cause::PortTaken
+            || is_master(facts, draft.job(), loss.slot)
+    })
+}
+
+/// Writes down that the pods are lost; the step for replicas deletes and creates.
+fn replace(draft: &mut Draft<'_>, slots: &[(Slot<'_>, &PodView)], lost: &[Loss<'_>]) {
+    let cost = cost_of(draft, lost);
+    if restarts_as_one(draft, lost) {
+        let in_place = slots.iter().map(|(_, pod)| pod.restarts_in_place());
+        draft.record.restarts =
+            in_place.fold(draft.record.restarts.saturating_add(cost), u32::saturating_add);
+        draft.record.start_attempt(draft.record.attempt.saturating_add(1));
+    } else {
+        let in_place = lost.iter().map(|loss| loss.pod.restarts_in_place());
+        draft.record.restarts =
+            in_place.fold(draft.record.restarts.saturating_add(cost), u32::saturating_add);
+        for loss in lost {
+            let next = loss.pod.incarnation.saturating_add(1);
+            draft.record.raise(&loss.slot.role.name, loss.slot.index, next);
+        }
+    }
+    draft.recount();
+    for loss in lost {
+        let why =
+            if loss.pod.phase == Phase::Failed { loss.pod.cause().as_str() } else { "it is being deleted" };
+        draft.say("restart", format!("{} is replaced: {why}", loss.pod.name));
+    }
+    let Some(failed) = lost.iter().find(|loss| loss.pod.phase == Phase::Failed) else {
+        return;
+    };
+    let (job, role) = (&draft.job().name, &failed.slot.role.name);
+    let message = format!("job {job} is restarting because {role} replica(s) failed.");
+    draft.set_condition(types::RESTARTING, ConditionStatus::TRUE, suffix::RESTARTING, &message);
+    draft.tell(Notice::warning(draft.job().kind.reason(suffix::RESTARTING), &message));
+}
+
+/// Ends that are acted upon now are told.
+fn tell_exits(draft: &mut Draft<'_>, slots: &[(Slot<'_>, &PodView)]) {
+    let failed = slots.iter().map(|(_, pod)| *pod).filter(|pod| pod.phase == Phase::Failed);
+    exits::tell(draft, &failed.collect::<Vec<_>>());
+}

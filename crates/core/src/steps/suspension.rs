@@ -1,0 +1,57 @@
+//! Suspend and resume: the user takes the pods away and gives them back.
+
+use trainyard_api::ConditionStatus;
+use trainyard_api::reasons::suffix;
+
+use crate::action::Why;
+use crate::conditions::{is_true, types};
+use crate::plan::{Draft, Flow};
+use crate::report::Notice;
+
+pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
+    if draft.job().policy.suspend {
+        suspend(draft);
+        return Flow::Done;
+    }
+    if is_true(&draft.status, types::SUSPENDED) {
+        resume(draft);
+    }
+    Flow::Go
+}
+
+fn suspend(draft: &mut Draft<'_>) {
+    let job = draft.job();
+    // Whatever runs now belongs to the past: after the resume every replica starts anew.
+    let past = draft.seen.pods.iter().any(|pod| pod.attempt >= draft.record.attempt);
+    if past || !draft.record.finished.is_empty() {
+        draft.record.start_attempt(draft.record.attempt.saturating_add(1));
+    }
+    for pod in draft.seen.pods {
+        draft.delete_pod(pod, Why::Suspended);
+    }
+    for service in draft.seen.services {
+        draft.delete_service(service, Why::Suspended);
+    }
+    for replicas in draft.status.replica_statuses.values_mut() {
+        replicas.active = None;
+    }
+    let message = format!("{} {} is suspended.", job.kind.name, job.name);
+    for type_ in [types::RUNNING, types::RESTARTING] {
+        if is_true(&draft.status, type_) {
+            draft.set_condition(type_, ConditionStatus::FALSE, suffix::SUSPENDED, &message);
+        }
+    }
+    if draft.set_condition(types::SUSPENDED, ConditionStatus::TRUE, suffix::SUSPENDED, &message) {
+        draft.tell(Notice::normal(job.kind.reason(suffix::SUSPENDED), &message));
+    }
+    draft.say("suspension", "runPolicy.suspend is true: no pods until it is false");
+}
+
+fn resume(draft: &mut Draft<'_>) {
+    let job = draft.job();
+    let message = format!("{} {} is resumed.", job.kind.name, job.name);
+    draft.set_condition(types::SUSPENDED, ConditionStatus::FALSE, suffix::RESUMED, &message);
+    draft.status.start_time = Some(draft.stamp());
+    draft.tell(Notice::normal(job.kind.reason(suffix::RESUMED), &message));
+    draft.say("suspension", "resumed: the deadline counts from now");
+}

@@ -1,0 +1,88 @@
+//! A job that has ended: clean up what the policy says, then wait for the time to live.
+
+use serde_json::json;
+use trainyard_api::CleanPodPolicy;
+
+use crate::action::{Action, Why};
+use crate::conditions::is_finished;
+use crate::job::add_seconds;
+use crate::plan::{Draft, Flow};
+use crate::pod::Phase;
+
+/// The smallest deadline a pod can have.
+const PASSED: i64 = 1;
+
+pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
+    if !is_finished(&draft.status) {
+        return Flow::Go;
+    }
+    if draft.status.completion_time.is_none() {
+        // Another operator may have left it out, and a time to live needs it.
+        draft.status.completion_time = Some(draft.stamp());
+    }
+    after_end(draft);
+    Flow::Done
+}
+
+/// What follows from the end of a job, whether it ended long ago or in this very plan.
+pub(crate) fn after_end(draft: &mut Draft<'_>) {
+    clean_up(draft);
+    time_to_live(draft);
+}
+
+fn clean_up(draft: &mut Draft<'_>) {
+    stop_restarts(draft);
+    let policy = draft.job().policy.clean;
+    let goes = |phase: Phase| match policy {
+        CleanPodPolicy::All => true,
+        CleanPodPolicy::Running => !phase.is_over(),
+        CleanPodPolicy::None => false,
+    };
+    for pod in draft.seen.pods.iter().filter(|pod| goes(pod.phase)) {
+        draft.delete_pod(pod, Why::CleanUp);
+    }
+    // A service without a pod that stays has nobody to lead to, also when its pod went earlier.
+    let stays = |name: &str| draft.seen.pods.iter().any(|pod| *pod.name == *name && !goes(pod.phase));
+    let idle: Vec<_> = match policy {
+        CleanPodPolicy::None => Vec::new(),
+        CleanPodPolicy::All | CleanPodPolicy::Running => {
+            draft.seen.services.iter().filter(|service| !stays(&service.name)).collect()
+        }
+    };
+    for service in idle {
+        draft.delete_service(service, Why::CleanUp);
+    }
+}
+
+/// Nothing starts again after the end, also where pods are kept: a pod whose container is down and would be restarted
+/// in place is given a deadline that has passed. The kubelet then leaves it alone, log and all; otherwise it would go on
+/// restarting it far beyond any limit.
+fn stop_restarts(draft: &mut Draft<'_>) {
+    if draft.job().policy.clean != CleanPodPolicy::None {
+        return;
+    }
+    for slot in draft.job().slots() {
+        let Some(pod) = draft.slots.pod(slot).filter(|pod| pod.is_down(slot.role.restart)) else { continue };
+        if pod.deleting.is_some() || pod.active_deadline == Some(PASSED) {
+            continue;
+        }
+        let patch = json!({ "metadata": { "uid": &*pod.uid }, "spec": { "activeDeadlineSeconds": PASSED } });
+        draft.act(Action::Amend { name: pod.name.to_string(), uid: pod.uid.to_string(), patch });
+    }
+}
+
+fn time_to_live(draft: &mut Draft<'_>) {
+    let end = draft.status.completion_time.as_ref().map(|time| time.0);
+    let (Some(ttl), Some(end)) = (draft.job().policy.ttl, end) else {
+        return;
+    };
+    let Some(due) = add_seconds(end, ttl) else { return };
+    if due <= draft.now() {
+        let uid = draft.job().uid.clone();
+        draft.act(Action::DeleteJob { uid });
+        draft.say("terminal", "ttlSecondsAfterFinished is over: the job is deleted");
+    } else {
+        draft.wake_at(due);
+        draft.say("terminal", format!("the job is deleted at {due}"));
+    }
+}

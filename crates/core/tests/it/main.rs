@@ -1,0 +1,13 @@
+//! Tests of the engine from outside: golden files per framework, and properties over a model world.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that meets the unexpected has to fail, and loudly"
+)]
+
+mod golden;
+mod job_gen;
+mod properties;
+mod world;

@@ -1,0 +1,297 @@
+//! The properties of the planner, P1 to P11, each over at least ten thousand worlds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+use trainyard_core::*;
+
+use crate::job_gen::{JobSpec, job_spec};
+use crate::world::{Crash, RUNS_ON, World};
+
+const CASES: u32 = 10_000;
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+enum Step {
+    Tick(usize),
+    Evict(usize),
+    Delete(usize),
+    StripLabels(usize),
+    LoseRecord,
+    Suspend(bool),
+    Scale(u32),
+    Pass(i64),
+    Reconcile { job_age: usize, pod_age: usize, crash: Crash },
+}
+
+fn crash() -> impl Strategy<Value = Crash> {
+    prop_oneof![
+        3 => Just(Crash::NONE),
+        1 => (0_u8..=3, any::<u64>()).prop_map(|(stage, mask)| Crash { stage, mask }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let age = || prop_oneof![3 => Just(0_usize), 1 => 0_usize..=6];
+    prop_oneof![
+        8 => (0_usize..6).prop_map(Step::Tick),
+        1 => (0_usize..6).prop_map(Step::Evict),
+        1 => (0_usize..6).prop_map(Step::Delete),
+        1 => Just(Step::Suspend(true)),
+        2 => Just(Step::Suspend(false)),
+        1 => (1_u32..=4).prop_map(Step::Scale),
+        2 => (1_i64..=60).prop_map(Step::Pass),
+        1 => (0_usize..6).prop_map(Step::StripLabels),
+        10 => (age(), age(), crash()).prop_map(|(job_age, pod_age, crash)| Step::Reconcile { job_age, pod_age, crash }),
+    ]
+}
+
+fn exits() -> impl Strategy<Value = BTreeMap<String, Vec<i32>>> {
+    let codes = prop::collection::vec(prop::sample::select(&[0, 1, 130, 137, RUNS_ON][..]), 0..4);
+    let names = ["j-master-0", "j-chief-0", "j-worker-0", "j-worker-1", "j-worker-2"];
+    prop::collection::vec(codes, names.len())
+        .prop_map(move |codes| names.iter().map(|n| (*n).to_owned()).zip(codes).collect())
+}
+
+fn run(world: &mut World, step: &Step) {
+    let name = |world: &World, n: usize| {
+        let names = world.pod_names();
+        names.get(n % names.len().max(1)).cloned().unwrap_or_default()
+    };
+    match step {
+        Step::Tick(n) => {
+            world.tick(&name(world, *n));
+        }
+        Step::Evict(n) => world.evict(&name(world, *n)),
+        Step::Delete(n) => world.delete(&name(world, *n)),
+        Step::StripLabels(n) => world.strip_labels(&name(world, *n)),
+        Step::LoseRecord => world.lose_record(),
+        Step::Suspend(on) => world.suspend(*on),
+        Step::Scale(n) => world.scale(*n),
+        Step::Pass(seconds) => world.pass(*seconds),
+        Step::Reconcile { job_age, pod_age, crash } => {
+            if let Some((plan, job)) = world.plan(*job_age, *pod_age) {
+                world.execute(&plan, &job, *crash);
+            }
+        }
+    }
+}
+
+/// Without a deadline a replica that runs on keeps its job from ending.
+fn all_end(exits: BTreeMap<String, Vec<i32>>) -> BTreeMap<String, Vec<i32>> {
+    let end =
+        |codes: Vec<i32>| codes.into_iter().map(|code| if code == RUNS_ON { 0 } else { code }).collect();
+    exits.into_iter().map(|(name, codes)| (name, end(codes))).collect()
+}
+
+fn world_after(spec: &JobSpec, exits: &BTreeMap<String, Vec<i32>>, steps: &[Step]) -> World {
+    let mut world = World::new(spec, exits.clone());
+    for step in steps {
+        run(&mut world, step);
+    }
+    world
+}
+
+fn config() -> Config {
+    Config { cases: CASES, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// P1 and P11: once a plan is carried out, the next one, from the same world, asks for nothing and says nothing.
+    #[test]
+    fn p1_p11_a_plan_is_a_fixpoint_and_makes_no_noise(
+        spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..25),
+    ) {
+        let mut world = world_after(&spec, &exits, &steps);
+        let Some(first) = world.reconcile() else { return Ok(()) };
+        let Some((again, _)) = world.plan(0, 0) else { return Ok(()) };
+        prop_assert_eq!(&again.record, &None, "after {:#?}", first);
+        prop_assert_eq!(&again.status, &None, "after {:#?}", first);
+        prop_assert!(again.actions.is_empty(), "{:?} after {:#?}", again.actions, first);
+        prop_assert!(again.events.is_empty(), "{:?}", again.events);
+        prop_assert!(world.forgotten().is_empty(), "succeeded and not remembered: {:?}", world.forgotten());
+    }
+
+    /// P2: wherever a plan is cut off, the world ends where it would have ended.
+    #[test]
+    fn p2_any_subset_of_a_plan_may_be_done(
+        spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..20), crash in crash(),
+    ) {
+        let world = world_after(&spec, &exits, &steps);
+        let mut whole = world.clone();
+        let mut broken = world;
+        if let Some((plan, job)) = broken.plan(0, 0) {
+            broken.execute(&plan, &job, crash);
+            broken.reconcile();
+            whole.execute(&plan, &job, Crash::NONE);
+        }
+        for world in [&mut whole, &mut broken] {
+            world.suspend(false);
+            world.settle();
+        }
+        prop_assert_eq!(whole.outcome(), broken.outcome());
+    }
+
+    /// P3 and P5: whatever is stale, a job that ended starts no pod, and a replica that succeeded does not run again.
+    #[test]
+    fn p3_p5_stale_views_never_undo_an_end(
+        spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let mut world = World::new(&spec, exits);
+        for step in &steps {
+            let ended = world.is_over();
+            let before: BTreeSet<String> = world.state.pods.values().map(|p| p.view.uid.to_string()).collect();
+            run(&mut world, step);
+            if ended {
+                prop_assert!(world.is_over(), "an end was undone by {:?}", step);
+                let new = world.state.pods.values().find(|p| !before.contains(&*p.view.uid));
+                prop_assert!(new.is_none(), "{:?} was created after the end by {:?}", new, step);
+            }
+        }
+        for start in &world.starts {
+            prop_assert!(!start.after_success, "ran again after success: {:?}", start);
+        }
+    }
+
+    /// P4: the order in which pods and services are listed means nothing.
+    #[test]
+    fn p4_order_means_nothing(
+        spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..25), turn in 0_usize..8,
+    ) {
+        let world = world_after(&spec, &exits, &steps);
+        let Some(job) = world.job() else { return Ok(()) };
+        let mut pods: Vec<PodView> = world.state.pods.values().map(|p| p.view.clone()).collect();
+        let mut services: Vec<ServiceView> = world.state.services.values().cloned().collect();
+        let straight = world.plan_of(job, &pods, &services);
+        let rotate = |n: usize| turn % n.max(1);
+        let (p, s) = (rotate(pods.len()), rotate(services.len()));
+        pods.rotate_left(p);
+        services.rotate_left(s);
+        pods.reverse();
+        let turned = world.plan_of(job, &pods, &services);
+        let sorted = |plan: &Plan| {
+            let mut actions: Vec<String> = plan.actions.iter().map(|a| format!("{a} {a:?}")).collect();
+            actions.sort();
+            actions
+        };
+        prop_assert_eq!(sorted(&straight), sorted(&turned));
+        prop_assert_eq!(&straight.record, &turned.record);
+        prop_assert_eq!(&straight.status, &turned.status);
+        prop_assert_eq!(&straight.events, &turned.events);
+        prop_assert_eq!(&straight.wake, &turned.wake);
+        prop_assert_eq!(&straight.report, &turned.report);
+    }
+
+    /// P6: no more restarts than the user allowed, and what is counted is never uncounted.
+    #[test]
+    fn p6_restarts_are_bounded_and_counters_grow(
+        spec in job_spec(), exits in exits(), order in prop::collection::vec((0_usize..6, crash()), 0..60),
+    ) {
+        let mut world = World::new(&spec, exits);
+        let mut last = Record::default();
+        for (n, crash) in order {
+            // An operator that is there sees every end before the kubelet answers it; it may be cut off on the way.
+            if let Some((plan, job)) = world.plan(0, 0) {
+                world.execute(&plan, &job, crash);
+            }
+            world.reconcile();
+            world.reconcile();
+            if let Some(job) = world.job() {
+                let now = &job.record;
+                prop_assert!((now.attempt, now.restarts) >= (last.attempt, last.restarts.min(now.restarts)));
+                prop_assert!(now.restarts >= last.restarts, "{:?} after {:?}", now, last);
+                last = now.clone();
+            }
+            run(&mut world, &Step::Tick(n));
+            world.pass(400);
+        }
+        for start in &world.starts {
+            // From a stale list of pods nobody could know; from a fresh one it must never happen.
+            prop_assert!(!start.beside_old, "two attempts at once: {:?}", start);
+        }
+        let costly = world.starts.iter().filter(|start| start.costs).count();
+        if let Some(limit) = spec.backoff_limit {
+            // Restarting all at once is one unit, however many replicas had failed.
+            let as_one = spec.as_one || spec.host_ports;
+            prop_assert!(as_one || costly <= limit as usize, "{} restarts, {} allowed", costly, limit);
+            prop_assert!(last.restarts <= limit, "{:?}", last);
+        }
+    }
+
+    /// P7: only objects of this job are touched, and only under names that follow from it.
+    #[test]
+    fn p7_only_what_is_ours_is_touched(
+        spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..25),
+    ) {
+        let world = world_after(&spec, &exits, &steps);
+        let Some((plan, job)) = world.plan(0, 0) else { return Ok(()) };
+        let ours: BTreeSet<&str> = world.state.pods.values().map(|p| &*p.view.uid)
+            .chain(world.state.services.values().map(|s| &*s.uid)).collect();
+        for action in &plan.actions {
+            match action {
+                Action::Create(child) => {
+                    let text = |pointer: &str| child.body.pointer(pointer).and_then(|v| v.as_str());
+                    prop_assert_eq!(text("/metadata/ownerReferences/0/uid"), Some(job.uid.as_str()));
+                    prop_assert_eq!(text("/metadata/namespace"), Some(job.namespace.as_str()));
+                    let slot = job.slots().find(|slot| slot.child_name(&job) == child.name);
+                    prop_assert!(slot.is_some(), "{} is no replica", child.name);
+                }
+                Action::Delete { uid, .. } | Action::Amend { uid, .. } => {
+                    prop_assert!(ours.contains(uid.as_str()));
+                }
+                Action::DeleteJob { uid } => prop_assert_eq!(uid, &job.uid),
+            }
+        }
+    }
+
+    /// P8: conditions make sense in every state of every world.
+    #[test]
+    fn p8_conditions_make_sense(
+        spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let mut world = World::new(&spec, exits);
+        for step in &steps {
+            run(&mut world, step);
+            let notes = world.notes();
+            prop_assert!(notes.is_empty(), "{:?} after {:?}", notes, step);
+        }
+    }
+
+    /// P9: left alone with a fair kubelet, every job comes to an end, and is cleaned up.
+    #[test]
+    fn p9_every_job_ends(
+        spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..25), lost in any::<bool>(),
+    ) {
+        let exits = if spec.deadline.is_some() { exits } else { all_end(exits) };
+        let mut world = world_after(&spec, &exits, &steps);
+        if lost {
+            run(&mut world, &Step::LoseRecord);
+        }
+        world.suspend(false);
+        let settled = world.settle();
+        if !spec.may_never_end() {
+            prop_assert!(settled, "still moving: {}", world.outcome());
+            prop_assert!(world.is_over(), "stuck: {} {:?}", world.outcome(), world.plan(0, 0).map(|p| p.0.report));
+            prop_assert!(!world.cleans_all() || world.state.pods.is_empty());
+        }
+    }
+
+    /// P10: where a node places gangs, no pod runs before all of its gang are there, and that never deadlocks.
+    #[test]
+    fn p10_gangs_start_whole_and_never_deadlock(spec in job_spec(), exits in exits(), deletes in 0_usize..6) {
+        let spec = JobSpec { gang: true, ..spec };
+        let mut world = World::new(&spec, all_end(exits));
+        world.reconcile();
+        let wanted = world.job().map(|job| job.total_replicas() as usize).unwrap_or_default();
+        for name in world.pod_names() {
+            world.tick(&name);
+            prop_assert!(world.starts.is_empty() || world.state.pods.len() == wanted);
+        }
+        run(&mut world, &Step::Delete(deletes));
+        let settled = world.settle();
+        prop_assert!(spec.may_never_end() || (settled && world.is_over()), "stuck: {}", world.outcome());
+    }
+}
