@@ -1,10 +1,33 @@
 //! An embedded Kubernetes API server: real API semantics over `serde_json::Value`, as an [`axum::Router`].
 //!
 //! It knows nothing of training jobs and no generated Kubernetes types. Everything that has to be decided about
-//! one request is a pure function of the stored object and the request; IO is at the two edges, `http` and
-//! `store`.
+//! one request is a pure function of the stored object and the request (`rules`, `object`, `builtin`, `crd`); IO is
+//! at the two edges, `http` and `store`.
+//!
+//! ```ignore
+//! let server = Server::open(Server::options().backend(Redb::open(path)?))?;
+//! let client = kube::Client::new(server.router(), "default"); // in process, no socket
+//! ```
+//!
+//! How a write goes: `http` reads the request and finds what is served under its path (`registry`); `rules` makes of the
+//! newest stored object and the request the next one; `store` swaps it in if nobody was quicker, commits it together with
+//! others, and only then shows it to readers and watchers. `gc` follows the store's events and cleans up after owners,
+//! namespaces and definitions that went away.
 
+mod app;
+mod builtin;
+mod crd;
+mod discovery;
+mod failure;
+mod gc;
+mod http;
+mod object;
 pub mod patch;
+mod registry;
+mod rules;
 pub mod schema;
 pub mod selector;
+mod server;
 pub mod store;
+
+pub use server::{Clock, OpenError, Options, Server};

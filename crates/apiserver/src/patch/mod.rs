@@ -1,1 +1,30 @@
 //! Patches: JSON (RFC 6902), merge (RFC 7396) and strategic merge.
+//!
+//! All three are pure functions on the stored object. What a patch may not change (name, uid, …) is the caller's
+//! business: it compares the result with the original.
+
+mod json;
+mod keys;
+mod merge;
+mod order;
+mod strategic;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use json::json;
+pub use keys::{Field, MergeKeys};
+pub use merge::merge;
+pub use strategic::strategic;
+pub use table::merge_keys;
+
+/// Why a patch was refused. The target is unchanged then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// The patch is well formed but does not apply to this object: status 422.
+    #[error("{0}")]
+    Invalid(String),
+    /// The body is no patch of its kind: status 400.
+    #[error("{0}")]
+    Malformed(String),
+}

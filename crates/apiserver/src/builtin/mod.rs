@@ -1,0 +1,156 @@
+//! The built-in resources: one row each.
+
+pub(crate) mod defaults;
+pub(crate) mod events;
+pub(crate) mod validate;
+
+use crate::object::names::NameRule;
+use crate::registry::{Conversion, Served};
+
+pub(crate) const CRD_GROUP: &str = "apiextensions.k8s.io";
+pub(crate) const CRD_PLURAL: &str = "customresourcedefinitions";
+pub(crate) const CRD_TABLE: &str = "apiextensions.k8s.io/customresourcedefinitions";
+pub(crate) const NAMESPACE_TABLE: &str = "/namespaces";
+
+/// What differs between built-in resources.
+struct Row {
+    api_version: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    short: &'static [&'static str],
+    flags: &'static [Flag],
+    fields: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flag {
+    Cluster,
+    Status,
+    Generation,
+    /// DELETE answers with the object.
+    Returned,
+    /// Part of `kubectl get all`.
+    All,
+    NameLabel,
+    NameLabel1035,
+    NameSegment,
+}
+
+use Flag::{All, Cluster, Generation, NameLabel, NameLabel1035, NameSegment, Returned, Status};
+
+const EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
+const EVENTS_API_FIELDS: &[&str] = &[
+    "regarding.kind",
+    "regarding.namespace",
+    "regarding.name",
+    "regarding.uid",
+    "regarding.apiVersion",
+    "regarding.resourceVersion",
+    "regarding.fieldPath",
+    "reason",
+    "reportingController",
+    "type",
+];
+const POD_FIELDS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+];
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    Row { api_version: "v1", plural: "pods", kind: "Pod", short: &["po"], flags: &[Status, Generation, Returned, All], fields: POD_FIELDS },
+    Row { api_version: "v1", plural: "services", kind: "Service", short: &["svc"], flags: &[Status, Returned, All, NameLabel1035], fields: &["spec.clusterIP", "spec.type"] },
+    Row { api_version: "v1", plural: "endpoints", kind: "Endpoints", short: &["ep"], flags: &[], fields: &[] },
+    Row { api_version: "v1", plural: "configmaps", kind: "ConfigMap", short: &["cm"], flags: &[], fields: &[] },
+    Row { api_version: "v1", plural: "secrets", kind: "Secret", short: &[], flags: &[], fields: &["type"] },
+    Row { api_version: "v1", plural: "events", kind: "Event", short: &["ev"], flags: &[], fields: EVENT_FIELDS },
+    Row { api_version: "v1", plural: "namespaces", kind: "Namespace", short: &["ns"], flags: &[Cluster, Status, NameLabel], fields: &["status.phase"] },
+    Row { api_version: "v1", plural: "nodes", kind: "Node", short: &["no"], flags: &[Cluster, Status], fields: &["spec.unschedulable"] },
+    Row { api_version: "v1", plural: "serviceaccounts", kind: "ServiceAccount", short: &["sa"], flags: &[Returned], fields: &[] },
+    Row { api_version: "v1", plural: "persistentvolumes", kind: "PersistentVolume", short: &["pv"], flags: &[Cluster, Status, Returned], fields: &[] },
+    Row { api_version: "v1", plural: "persistentvolumeclaims", kind: "PersistentVolumeClaim", short: &["pvc"], flags: &[Status, Returned], fields: &[] },
+    Row { api_version: "events.k8s.io/v1", plural: "events", kind: "Event", short: &["ev"], flags: &[], fields: EVENTS_API_FIELDS },
+    Row { api_version: "coordination.k8s.io/v1", plural: "leases", kind: "Lease", short: &[], flags: &[], fields: &[] },
+    Row { api_version: "scheduling.k8s.io/v1", plural: "priorityclasses", kind: "PriorityClass", short: &["pc"], flags: &[Cluster, Generation], fields: &[] },
+    Row { api_version: "autoscaling/v2", plural: "horizontalpodautoscalers", kind: "HorizontalPodAutoscaler", short: &["hpa"], flags: &[Status, All], fields: &[] },
+    Row { api_version: "discovery.k8s.io/v1", plural: "endpointslices", kind: "EndpointSlice", short: &[], flags: &[Generation], fields: &[] },
+    Row { api_version: RBAC, plural: "roles", kind: "Role", short: &[], flags: &[NameSegment], fields: &[] },
+    Row { api_version: RBAC, plural: "rolebindings", kind: "RoleBinding", short: &[], flags: &[NameSegment], fields: &[] },
+    Row { api_version: RBAC, plural: "clusterroles", kind: "ClusterRole", short: &[], flags: &[Cluster, NameSegment], fields: &[] },
+    Row { api_version: RBAC, plural: "clusterrolebindings", kind: "ClusterRoleBinding", short: &[], flags: &[Cluster, NameSegment], fields: &[] },
+    Row { api_version: "apiextensions.k8s.io/v1", plural: CRD_PLURAL, kind: "CustomResourceDefinition", short: &["crd", "crds"], flags: &[Cluster, Status, Generation], fields: &[] },
+];
+
+/// Every built-in resource.
+pub(crate) fn table() -> impl Iterator<Item = Served> {
+    ROWS.iter().map(Row::served)
+}
+
+impl Row {
+    fn has(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    fn names(&self) -> NameRule {
+        if self.has(NameLabel) {
+            NameRule::Label
+        } else if self.has(NameLabel1035) {
+            NameRule::Label1035
+        } else if self.has(NameSegment) {
+            NameRule::Segment
+        } else {
+            NameRule::Subdomain
+        }
+    }
+
+    fn served(&self) -> Served {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", self.api_version));
+        // Both Event APIs show one table; the older form is the one stored.
+        let is_events_api = group == "events.k8s.io";
+        let owned = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
+        Served {
+            group: group.into(),
+            version: version.into(),
+            plural: self.plural.into(),
+            singular: self.kind.to_lowercase(),
+            kind: self.kind.into(),
+            list_kind: format!("{}List", self.kind),
+            short_names: owned(self.short),
+            categories: if self.has(All) { vec!["all".into()] } else { Vec::new() },
+            namespaced: !self.has(Cluster),
+            api_version: self.api_version.into(),
+            storage_version: if is_events_api { "v1" } else { self.api_version }.into(),
+            conversion: if is_events_api { Conversion::Events } else { Conversion::ApiVersion },
+            table: if is_events_api { "/events".into() } else { format!("{group}/{}", self.plural).into() },
+            status: self.has(Status),
+            scale: None,
+            generation: self.has(Generation),
+            fields: owned(self.fields),
+            schema: None,
+            schema_hash: 0,
+            schema_since: 0,
+            names: self.names(),
+            custom: false,
+            returns_deleted: self.has(Returned),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Custom resource definitions: what makes one valid, and what it serves.
+
+use serde_json::{Value, json};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use crate::builtin::CRD_TABLE;
+use crate::failure::Cause;
+use crate::object::names::NameRule;
+use crate::object::{at, meta};
+use crate::registry::{Catalog, Conversion, ScalePaths, Served};
+use crate::schema::Structural;
+use crate::store::Key;
+
+fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+    at(object, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+    at(object, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn texts(object: &Value, path: &str) -> Vec<String> {
+    list(object, path).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn flag(object: &Value, field: &str) -> bool {
+    object.get(field).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// Names that follow from others, and the one conversion there is.
+pub(crate) fn default(object: &mut Value) {
+    let kind = text(object, "spec.names.kind").to_owned();
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
+    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
+        names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
+        names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
+    }
+}
+
+/// What is wrong with a definition.
+pub(crate) fn validate(object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for path in ["spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"] {
+        if text(object, path).is_empty() {
+            causes.push(Cause::required(path, ""));
+        }
+    }
+    let (group, plural) = (text(object, "spec.group"), text(object, "spec.names.plural"));
+    if !group.is_empty() && (!group.contains('.') || !NameRule::Subdomain.check(group).is_empty()) {
+        causes.push(Cause::invalid("spec.group", group, "should be a domain with at least one dot"));
+    }
+    let expected = format!("{plural}.{group}");
+    if meta(object, "name") != expected {
+        let why = "must be spec.names.plural+\".\"+spec.group";
+        causes.push(Cause::invalid("metadata.name", meta(object, "name"), why));
+    }
+    let scope = text(object, "spec.scope");
+    if !["", "Namespaced", "Cluster"].contains(&scope) {
+        let message = "supported values: \"Cluster\", \"Namespaced\"";
+        causes.push(Cause::unsupported("spec.scope", scope, message));
+    }
+    if text(object, "spec.conversion.strategy") != "None" {
+        let strategy = text(object, "spec.conversion.strategy");
+        causes.push(Cause::unsupported("spec.conversion.strategy", strategy, "supported values: \"None\""));
+    }
+    versions(object, &mut causes);
+    for path in ["spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"] {
+        if let Some(before) = old.map(|o| text(o, path))
+            && before != text(object, path)
+        {
+            causes.push(Cause::invalid(path, text(object, path), "field is immutable"));
+        }
+    }
+    causes
+}
+
+fn versions(object: &Value, causes: &mut Vec<Cause>) {
+    let versions = list(object, "spec.versions");
+    let stored = versions.iter().filter(|v| flag(v, "storage")).count();
+    if stored != 1 {
+        let why = "must have exactly one version marked as storage version";
+        causes.push(Cause::invalid("spec.versions", json!(versions.len()), why));
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let path = format!("spec.versions[{index}]");
+        let name = text(version, "name");
+        if name.is_empty() {
+            causes.push(Cause::required(format!("{path}.name"), ""));
+        } else if versions.iter().filter(|v| text(v, "name") == name).count() > 1 {
+            causes.push(Cause::duplicate(format!("{path}.name"), name));
+        }
+        let path = format!("{path}.schema.openAPIV3Schema");
+        match at(version, "schema.openAPIV3Schema") {
+            None => causes.push(Cause::required(path, "schemas are required")),
+            Some(schema) => {
+                let errors = Structural::parse(schema).err().unwrap_or_default();
+                causes.extend(errors.into_iter().map(Cause::from).map(|mut cause| {
+                    cause.field =
+                        if cause.field.is_empty() { path.clone() } else { format!("{path}.{}", cause.field) };
+                    cause
+                }));
+            }
+        }
+    }
+}
+
+/// The status of a valid definition: it is served from the moment it is stored, unless another resource of its group
+/// already has its kind.
+pub(crate) fn establish(object: &mut Value, catalog: &Catalog, now: &str) {
+    let names = at(object, "spec.names").cloned().unwrap_or_else(|| json!({}));
+    let mut stored = texts(object, "status.storedVersions");
+    let storage = list(object, "spec.versions").iter().filter(|v| flag(v, "storage"));
+    let added: Vec<String> =
+        storage.map(|v| text(v, "name").to_owned()).filter(|v| !stored.contains(v)).collect();
+    stored.extend(added);
+    let kind = text(object, "spec.names.kind").to_owned();
+    let taken = catalog
+        .by_kind(text(object, "spec.group"), &kind)
+        .is_some_and(|other| other.plural != text(object, "spec.names.plural"));
+    if taken {
+        let message = format!("{kind:?} is already in use");
+        condition(object, "NamesAccepted", "False", ("KindConflict", &message), now);
+        condition(object, "Established", "False", ("NotAccepted", "not all names are accepted"), now);
+    } else {
+        condition(object, "NamesAccepted", "True", ("NoConflicts", "no conflicts found"), now);
+        let message = "the initial names have been accepted";
+        condition(object, "Established", "True", ("InitialNamesAccepted", message), now);
+    }
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+        status.insert("acceptedNames".into(), if taken { json!({"plural": "", "kind": ""}) } else { names });
+        status.insert("storedVersions".into(), stored.into());
+    }
+}
+
+/// The status of a definition that waits for its objects to go.
+pub(crate) fn set_terminating(object: &mut Value, now: &str) {
+    let message = "CustomResource deletion is in progress";
+    condition(object, "Terminating", "True", ("InstanceDeletionPending", message), now);
+}
+
+/// Sets a condition, unless it already has that status.
+fn condition(object: &mut Value, kind: &str, value: &str, (reason, message): (&str, &str), now: &str) {
+    let Some(map) = object.as_object_mut() else { return };
+    let status = map.entry("status").or_insert_with(|| json!({}));
+    let Some(status) = status.as_object_mut() else {
+        return;
+    };
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else {
+        return;
+    };
+    if !conditions.iter().any(|c| text(c, "type") == kind && text(c, "status") == value) {
+        conditions.retain(|c| text(c, "type") != kind);
+        conditions.push(json!({
+            "type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": now,
+        }));
+    }
+}
+
+/// Whether its names were accepted.
+fn is_established(object: &Value) -> bool {
+    list(object, "status.conditions")
+        .iter()
+        .any(|c| text(c, "type") == "Established" && text(c, "status") == "True")
+}
+
+/// The table of a definition's objects.
+pub(crate) fn table(object: &Value) -> Arc<str> {
+    format!("{}/{}", text(object, "spec.group"), text(object, "spec.names.plural")).into()
+}
+
+/// What a stored definition serves. A schema that no longer parses (it did when it was stored) serves nothing
+/// rather than everything.
+pub(crate) fn served(object: &Value) -> Vec<Served> {
+    if !is_established(object) {
+        return Vec::new();
+    }
+    let versions = list(object, "spec.versions");
+    versions
+        .iter()
+        .filter(|version| flag(version, "served"))
+        .filter_map(|version| one(object, version))
+        .collect()
+}
+
+/// The version objects are stored in, whether it is served or not.
+pub(crate) fn storage(object: &Value) -> Option<Served> {
+    let version = list(object, "spec.versions").iter().find(|v| flag(v, "storage"))?;
+    one(object, version)
+}
+
+fn one(object: &Value, version: &Value) -> Option<Served> {
+    let source = at(version, "schema.openAPIV3Schema")?;
+    let schema = Structural::parse(source).ok()?;
+    let group = text(object, "spec.group");
+    let name = text(version, "name");
+    let stored =
+        list(object, "spec.versions").iter().find(|v| flag(v, "storage")).map(|v| text(v, "name"))?;
+    Some(Served {
+        group: group.into(),
+        version: name.into(),
+        plural: text(object, "spec.names.plural").into(),
+        singular: text(object, "spec.names.singular").into(),
+        kind: text(object, "spec.names.kind").into(),
+        list_kind: text(object, "spec.names.listKind").into(),
+        short_names: texts(object, "spec.names.shortNames"),
+        categories: texts(object, "spec.names.categories"),
+        namespaced: text(object, "spec.scope") != "Cluster",
+        api_version: format!("{group}/{name}").into(),
+        storage_version: format!("{group}/{stored}").into(),
+        conversion: Conversion::ApiVersion,
+        table: table(object),
+        status: at(version, "subresources.status").is_some(),
+        scale: at(version, "subresources.scale").map(scale),
+        generation: true,
+        fields: list(version, "selectableFields")
+            .iter()
+            .map(|f| text(f, "jsonPath").trim_start_matches('.').to_owned())
+            .collect(),
+        schema: Some(Arc::new(schema)),
+        schema_hash: hash(source),
+        schema_since: 0,
+        names: NameRule::Subdomain,
+        custom: true,
+        returns_deleted: false,
+    })
+}
+
+fn hash(schema: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    schema.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+fn scale(scale: &Value) -> ScalePaths {
+    let path = |field: &str| -> Vec<String> {
+        text(scale, field).split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    };
+    ScalePaths {
+        spec_replicas: path("specReplicasPath"),
+        status_replicas: path("statusReplicasPath"),
+        selector: Some(path("labelSelectorPath")).filter(|p| !p.is_empty()),
+    }
+}
+
+/// Whether a table is the one of definitions.
+pub(crate) fn is_table(table: &str) -> bool {
+    table == CRD_TABLE
+}
+
+/// The definition of a table, if there can be one: the core group has none.
+pub(crate) fn key(table: &str) -> Option<Key> {
+    let (group, plural) = table.split_once('/')?;
+    (!group.is_empty()).then(|| Key::new(&CRD_TABLE.into(), "", &format!("{plural}.{group}")))
+}

@@ -1,0 +1,243 @@
+//! The `Status` a request is answered with when it fails, in the words clients know.
+
+use serde_json::{Map, Value, json};
+
+use crate::registry::Served;
+use crate::schema::FieldError;
+use crate::store::backend::BackendError;
+
+/// One field that is wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    pub(crate) field: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+impl Cause {
+    fn new(field: impl Into<String>, reason: &str, message: String) -> Self {
+        Self { field: field.into(), reason: reason.into(), message }
+    }
+
+    pub(crate) fn required(field: impl Into<String>, why: &str) -> Self {
+        let message = if why.is_empty() { "Required value".into() } else { format!("Required value: {why}") };
+        Self::new(field, "FieldValueRequired", message)
+    }
+
+    pub(crate) fn invalid(field: impl Into<String>, value: impl Into<Value>, why: &str) -> Self {
+        Self::new(field, "FieldValueInvalid", format!("Invalid value: {}: {why}", value.into()))
+    }
+
+    pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
+        Self::new(field, "FieldValueForbidden", format!("Forbidden: {why}"))
+    }
+
+    pub(crate) fn unsupported(field: impl Into<String>, value: impl Into<Value>, supported: &str) -> Self {
+        Self::new(
+            field,
+            "FieldValueNotSupported",
+            format!("Unsupported value: {}: {supported}", value.into()),
+        )
+    }
+
+    pub(crate) fn too_long(field: impl Into<String>, max: usize) -> Self {
+        Self::new(field, "FieldValueTooLong", format!("Too long: may not be more than {max} bytes"))
+    }
+
+    pub(crate) fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(field, "FieldValueDuplicate", format!("Duplicate value: {}", value.into()))
+    }
+}
+
+impl From<FieldError> for Cause {
+    fn from(error: FieldError) -> Self {
+        Self { field: error.field, reason: error.reason.to_string(), message: error.message }
+    }
+}
+
+/// A failed request. Boxed, because it travels in every `Result` and is rare.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    code: u16,
+    reason: &'static str,
+    message: String,
+    details: Map<String, Value>,
+    metadata: Map<String, Value>,
+}
+
+impl Failure {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let (details, metadata) = (Map::new(), Map::new());
+        Self(Box::new(Inner { code, reason, message: message.into(), details, metadata }))
+    }
+
+    fn about(mut self, kind: &str, group: &str, name: &str) -> Self {
+        for (field, value) in [("name", name), ("group", group), ("kind", kind)] {
+            if !value.is_empty() {
+                self.0.details.insert(field.into(), value.into());
+            }
+        }
+        self
+    }
+
+    pub(crate) fn code(&self) -> u16 {
+        self.0.code
+    }
+
+    /// The `Status` object.
+    pub(crate) fn status(&self) -> Value {
+        let inner = &self.0;
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": inner.metadata, "status": "Failure",
+            "message": inner.message, "reason": inner.reason, "code": inner.code,
+        });
+        if let (Some(map), false) = (status.as_object_mut(), inner.details.is_empty()) {
+            map.insert("details".into(), Value::Object(inner.details.clone()));
+        }
+        status
+    }
+
+    pub(crate) fn not_found(served: &Served, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", served.qualified())).about(
+            &served.plural,
+            &served.group,
+            name,
+        )
+    }
+
+    pub(crate) fn namespace_not_found(name: &str) -> Self {
+        Self::new(404, "NotFound", format!("namespaces \"{name}\" not found")).about("namespaces", "", name)
+    }
+
+    pub(crate) fn already_exists(served: &Served, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", served.qualified())).about(
+            &served.plural,
+            &served.group,
+            name,
+        )
+    }
+
+    pub(crate) fn conflict(served: &Served, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", served.qualified());
+        Self::new(409, "Conflict", message).about(&served.plural, &served.group, name)
+    }
+
+    /// The object is not the version the client built its change on.
+    pub(crate) fn modified(served: &Served, name: &str) -> Self {
+        Self::conflict(
+            served,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    pub(crate) fn invalid(served: &Served, name: &str, causes: Vec<Cause>) -> Self {
+        let kind = match served.group.as_str() {
+            "" => served.kind.clone(),
+            group => format!("{}.{group}", served.kind),
+        };
+        let texts: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let text = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let mut failure = Self::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {text}")).about(
+            &served.kind,
+            &served.group,
+            name,
+        );
+        let causes = causes
+            .into_iter()
+            .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
+            .collect();
+        failure.0.details.insert("causes".into(), Value::Array(causes));
+        failure
+    }
+
+    pub(crate) fn forbidden(served: &Served, name: &str, why: &str, cause: Option<(&str, &str)>) -> Self {
+        let message = format!("{} \"{name}\" is forbidden: {why}", served.qualified());
+        let mut failure = Self::new(403, "Forbidden", message).about(&served.plural, &served.group, name);
+        if let Some((reason, message)) = cause {
+            let causes = json!([{"reason": reason, "message": message, "field": "metadata.namespace"}]);
+            failure.0.details.insert("causes".into(), causes);
+        }
+        failure
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn method_not_allowed(message: impl Into<String>) -> Self {
+        Self::new(405, "MethodNotAllowed", message)
+    }
+
+    pub(crate) fn verb_not_allowed() -> Self {
+        Self::method_not_allowed("the server does not allow this method on the requested resource")
+    }
+
+    pub(crate) fn not_acceptable(accepted: &str) -> Self {
+        Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))
+    }
+
+    pub(crate) fn unsupported_media(accepted: &str) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        );
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub(crate) fn too_large(limit: usize) -> Self {
+        Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
+    }
+
+    /// A patch that is well-formed but does not apply.
+    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
+        Self::new(422, "Invalid", message)
+    }
+
+    /// List or watch options that contradict each other; all of them are about `resourceVersionMatch`.
+    pub(crate) fn list_options(why: &str) -> Self {
+        Self::unprocessable(format!("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: {why}"))
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// A list that cannot be continued at its revision, with the token that continues it at the current one.
+    pub(crate) fn expired_list(token: String) -> Self {
+        let mut failure = Self::expired(
+            "The provided continue parameter is too old to display a consistent list result. Start a new list \
+             without it, or use the continue token in this response to get the rest at the current revision; \
+             objects written in between may then be missing or doubled.",
+        );
+        failure.0.metadata.insert("continue".into(), token.into());
+        failure
+    }
+
+    /// A revision that is still to come.
+    pub(crate) fn too_new(asked: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {asked}, current: {current}");
+        let mut failure = Self::new(504, "Timeout", format!("Timeout: {message}"));
+        failure.0.details.insert("retryAfterSeconds".into(), 1.into());
+        failure.0.details.insert(
+            "causes".into(),
+            json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]),
+        );
+        failure
+    }
+
+    pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+    }
+}
+
+impl From<BackendError> for Failure {
+    fn from(error: BackendError) -> Self {
+        Self::internal(error)
+    }
+}

@@ -1,0 +1,115 @@
+//! POST to a collection.
+
+use axum::response::Response;
+use rand::Rng;
+use serde_json::Value;
+
+use super::body::Input;
+use super::{Call, reply};
+use crate::crd;
+use crate::failure::Failure;
+use crate::object::{meta, time};
+use crate::rules::admit::Admitted;
+use crate::rules::create::{self, Stamp};
+use crate::store::{Key, Outcome, Stored, Written};
+
+/// How often a generated name is tried before its collision is the client's to see.
+const ATTEMPTS: usize = 8;
+/// Letters and digits that make no words and cannot be mistaken for each other.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+fn suffix() -> String {
+    let mut random = rand::rng();
+    let mut pick = || ALPHABET.get(random.random_range(0..ALPHABET.len())).copied().unwrap_or(b'x');
+    (0..5).map(|_| char::from(pick())).collect()
+}
+
+pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failure> {
+    let dry = call.query.dry_run()?;
+    let strictness = call.query.strictness()?;
+    let body = input.object().await?;
+    let generated = meta(&body, "name").is_empty() && !meta(&body, "generateName").is_empty();
+    let now = time(call.app.now());
+    let mut attempt = 1;
+    loop {
+        let stamp = Stamp {
+            namespace: &call.namespace,
+            now: &now,
+            uid: uuid::Uuid::new_v4().to_string(),
+            suffix: &suffix(),
+        };
+        let body = if generated {
+            body.clone()
+        } else {
+            return once(call, body, &stamp, strictness, dry).await;
+        };
+        match once(call, body, &stamp, strictness, dry).await {
+            Err(failure) if failure.code() == 409 && attempt < ATTEMPTS => attempt += 1,
+            other => return other,
+        }
+    }
+}
+
+async fn once(
+    call: &Call,
+    body: Value,
+    stamp: &Stamp<'_>,
+    strictness: crate::rules::admit::Strictness,
+    dry: bool,
+) -> Result<Response, Failure> {
+    let served = &call.served;
+    let Admitted { mut object, warnings } = create::create(served, body, stamp, strictness)?;
+    if served.is_crd() {
+        crd::establish(&mut object, &call.app.catalog(), stamp.now);
+    }
+    served.store_form(&mut object);
+    let name = meta(&object, "name").to_owned();
+    let key = Key::new(&served.table, &call.namespace, &name);
+    let homes = homes(call);
+    let decide = |current: Option<&Stored>| {
+        check_homes(call, &homes, &name)?;
+        match current {
+            Some(_) => Err(Failure::already_exists(served, &name)),
+            None => Ok(Outcome::Put(object.clone())),
+        }
+    };
+    let written =
+        if dry { call.app.rehearse(&key, decide)? } else { call.app.transact(&key, &homes, decide).await? };
+    match written {
+        Written::Put(stored) => reply::object(201, served, &stored, call.render, &warnings),
+        Written::Kept(_) | Written::Removed(_) => Err(Failure::internal("a new object was not stored")),
+    }
+}
+
+/// What a new object lives in: its namespace, and its definition.
+fn homes(call: &Call) -> Vec<Key> {
+    let served = &call.served;
+    let namespace = served.namespaced.then(|| call.app.namespace_key(&call.namespace));
+    let definition = served.custom.then(|| crd::key(&served.table)).flatten();
+    namespace.into_iter().chain(definition).collect()
+}
+
+/// Everything a new object lives in exists and takes new objects.
+fn check_homes(call: &Call, homes: &[Key], name: &str) -> Result<(), Failure> {
+    for key in homes {
+        let found = call.app.store.latest(key);
+        let terminating = found.as_ref().is_some_and(|stored| stored.deleting);
+        if crd::is_table(key.table()) {
+            if terminating || found.is_none() {
+                return Err(Failure::method_not_allowed(
+                    "create not allowed while custom resource definition is terminating",
+                ));
+            }
+        } else if found.is_none() {
+            return Err(Failure::namespace_not_found(key.name()));
+        } else if terminating {
+            let namespace = key.name();
+            let why = format!(
+                "unable to create new content in namespace {namespace} because it is being terminated"
+            );
+            let cause = format!("namespace {namespace} is being terminated");
+            return Err(Failure::forbidden(&call.served, name, &why, Some(("NamespaceTerminating", &cause))));
+        }
+    }
+    Ok(())
+}

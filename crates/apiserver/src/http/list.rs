@@ -1,0 +1,218 @@
+//! GET of a collection.
+
+use axum::response::Response;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Call;
+use super::reply::{self, Render};
+use super::select::Selection;
+use crate::app::App;
+use crate::failure::Failure;
+use crate::store::{Gone, Page, Range, Stored};
+
+/// How long a request waits for a revision that is still to come.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How many objects are looked at in one step when a selector decides which count.
+const STEP: usize = 1000;
+
+/// Where a list goes on, opaque to clients. Revision 0 means "whatever is current".
+#[derive(Debug, PartialEq, Eq)]
+struct Token {
+    revision: u64,
+    /// How many objects were left after the last page.
+    left: usize,
+    after: String,
+}
+
+impl Token {
+    fn write(&self) -> String {
+        format!("{}.{}.{}", self.revision, self.left, utf8_percent_encode(&self.after, NON_ALPHANUMERIC))
+    }
+
+    fn read(text: &str) -> Result<Self, Failure> {
+        let parse = || {
+            let mut parts = text.splitn(3, '.');
+            let revision = parts.next()?.parse().ok()?;
+            let left = parts.next()?.parse().ok()?;
+            let after = percent_decode_str(parts.next()?).decode_utf8().ok()?.into_owned();
+            Some(Self { revision, left, after })
+        };
+        parse()
+            .ok_or_else(|| Failure::bad_request("continue key is not valid: it was not made by this server"))
+    }
+}
+
+/// Which state a list shows.
+enum At {
+    Current,
+    Revision(u64),
+}
+
+/// Waits until a revision is published.
+pub(crate) async fn reach(app: &App, revision: u64) -> Result<(), Failure> {
+    let mut progress = app.store.progress();
+    let arrived = async {
+        while app.store.revision() < revision {
+            if progress.changed().await.is_err() {
+                break;
+            }
+        }
+    };
+    match tokio::time::timeout(PATIENCE, arrived).await {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Failure::too_new(revision, app.store.revision())),
+    }
+}
+
+pub(crate) async fn list(call: &Call) -> Result<Response, Failure> {
+    let selection = Selection::of(call)?;
+    let limit = call.query.number("limit")?.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+    let token = match call.query.get("continue") {
+        "" => None,
+        text => Some(Token::read(text)?),
+    };
+    let at = state(call, token.as_ref(), limit.is_some()).await?;
+    let range = Range {
+        prefix: &selection.prefix,
+        after: token.as_ref().map(|t| &*t.after),
+        limit: limit.unwrap_or(usize::MAX),
+    };
+    let page = collect(call, &selection, range, &at).map_err(|Gone| gone(token.as_ref(), &at))?;
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if let (true, Some(last)) = (page.more, page.items.last()) {
+        let left = left(call, range, token.as_ref(), &page);
+        let next = Token { revision: page.revision, left, after: last.key.path().to_owned() };
+        if let Some(map) = metadata.as_object_mut() {
+            map.insert("continue".into(), next.write().into());
+            if selection.is_everything() {
+                map.insert("remainingItemCount".into(), left.into());
+            }
+        }
+    }
+    answer(call, &metadata, &page.items)
+}
+
+fn gone(token: Option<&Token>, at: &At) -> Failure {
+    match (token, at) {
+        (Some(token), _) => {
+            Failure::expired_list(Token { revision: 0, left: token.left, after: token.after.clone() }.write())
+        }
+        (None, At::Revision(revision)) => {
+            Failure::expired(format!("The resourceVersion for the provided list is too old: {revision}"))
+        }
+        (None, At::Current) => Failure::expired("The state changed too much while it was listed"),
+    }
+}
+
+/// How many objects come after this page.
+fn left(call: &Call, range: Range<'_>, token: Option<&Token>, page: &Page) -> usize {
+    let all = match token {
+        Some(token) if token.revision != 0 => token.left,
+        _ => call.app.store.count(&call.served.table, range),
+    };
+    all.saturating_sub(page.items.len())
+}
+
+/// Which state the request asks for.
+async fn state(call: &Call, token: Option<&Token>, limited: bool) -> Result<At, Failure> {
+    let revision = call.query.revision()?;
+    let matching = call.query.get("resourceVersionMatch");
+    if let Some(token) = token {
+        if revision.is_some_and(|r| r != 0) || !matching.is_empty() {
+            return Err(Failure::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        return Ok(if token.revision == 0 { At::Current } else { At::Revision(token.revision) });
+    }
+    let Some(revision) = revision else {
+        if matching.is_empty() {
+            return Ok(At::Current);
+        }
+        return Err(Failure::list_options(
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ));
+    };
+    let exact = match matching {
+        "Exact" if revision == 0 => {
+            return Err(Failure::list_options(
+                "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ));
+        }
+        "Exact" => true,
+        "NotOlderThan" => false,
+        "" => limited && revision != 0,
+        other => {
+            return Err(Failure::list_options(&format!(
+                "Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\""
+            )));
+        }
+    };
+    reach(&call.app, revision).await?;
+    Ok(if exact { At::Revision(revision) } else { At::Current })
+}
+
+/// The selected objects of a range, in steps so that a page of a selective list costs what it holds.
+fn collect(call: &Call, selection: &Selection, range: Range<'_>, at: &At) -> Result<Page, Gone> {
+    let store = &call.app.store;
+    let table = &*call.served.table;
+    let read = |range: Range<'_>, revision: Option<u64>| match revision {
+        None => Ok(store.page(table, range)),
+        Some(revision) => store.page_at(table, range, revision),
+    };
+    let revision = match at {
+        At::Current => None,
+        At::Revision(revision) => Some(*revision),
+    };
+    if selection.is_everything() || range.limit == usize::MAX {
+        let mut page = read(range, revision)?;
+        page.items.retain(|stored| selection.matches(stored));
+        return Ok(page);
+    }
+    let mut found = Page { revision: revision.unwrap_or_else(|| store.revision()), ..Page::default() };
+    let mut after = range.after.map(str::to_owned);
+    loop {
+        let step = Range { after: after.as_deref(), limit: STEP, ..range };
+        let page = read(step, Some(found.revision))?;
+        after = page.items.last().map(|stored| stored.key.path().to_owned());
+        for stored in page.items.into_iter().filter(|stored| selection.matches(stored)) {
+            if found.items.len() == range.limit {
+                found.more = true;
+                return Ok(found);
+            }
+            found.items.push(stored);
+        }
+        if !page.more {
+            return Ok(found);
+        }
+    }
+}
+
+/// The list object.
+pub(crate) fn answer(call: &Call, metadata: &Value, items: &[Arc<Stored>]) -> Result<Response, Failure> {
+    let texts = items
+        .iter()
+        .map(|stored| reply::text(&call.served, stored, call.render))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    match call.render {
+        Render::Object => reply::list(&call.served.list_kind, &call.served.api_version, metadata, &texts),
+        Render::Metadata => reply::list("PartialObjectMetadataList", "meta.k8s.io/v1", metadata, &texts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_survive_the_trip() {
+        let token = Token { revision: 7, left: 3, after: "ns/a.b".into() };
+        assert_eq!(Token::read(&token.write()).unwrap(), token);
+        for bad in ["", "x", "1.2", "1.x.a", "1.2.%ff"] {
+            assert!(Token::read(bad).is_err(), "{bad}");
+        }
+    }
+}

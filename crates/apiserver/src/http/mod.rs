@@ -1,0 +1,152 @@
+//! The HTTP edge: one file per verb, and what they share.
+
+mod body;
+mod create;
+mod delete;
+mod get;
+mod list;
+mod patch;
+mod path;
+mod pods;
+mod query;
+mod reply;
+mod scale;
+mod select;
+mod update;
+mod watch;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::Method;
+use std::sync::Arc;
+
+use self::body::Input;
+pub(crate) use self::path::Page;
+use self::path::{Path, Target};
+use self::query::Query;
+use self::reply::Render;
+use crate::app::App;
+use crate::discovery;
+use crate::failure::Failure;
+use crate::registry::Served;
+use crate::rules::update::Scope;
+use crate::store::Key;
+
+/// The API as a router. It is cheap to clone and takes requests with or without authority.
+pub(crate) fn router(app: App) -> Router {
+    Router::new().fallback(handle).with_state(Arc::new(app))
+}
+
+/// One request to a resource, resolved.
+pub(crate) struct Call {
+    app: Arc<App>,
+    served: Arc<Served>,
+    /// Empty for cluster-scoped resources and for requests over all namespaces.
+    namespace: String,
+    /// Empty for requests to the collection.
+    name: String,
+    query: Query,
+    render: Render,
+}
+
+impl Call {
+    fn key(&self) -> Key {
+        Key::new(&self.served.table, &self.namespace, &self.name)
+    }
+}
+
+async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response {
+    match route(app, request).await {
+        Ok(response) => response,
+        Err(failure) => reply::failure(&failure),
+    }
+}
+
+async fn route(app: Arc<App>, request: Request<Body>) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    match path::parse(parts.uri.path()) {
+        Path::Unknown => Ok(reply::no_such_page()),
+        Path::Discovery(page) => {
+            if parts.method != Method::GET && parts.method != Method::HEAD {
+                return Err(Failure::verb_not_allowed());
+            }
+            Ok(discovery::answer(&app.catalog(), &page).map_or_else(reply::no_such_page, reply::discovery))
+        }
+        Path::Resource(target) => {
+            let render = Render::from_accept(&parts.headers)?;
+            let catalog = app.catalog();
+            let Some(served) = catalog.get(&target.group, &target.version, &target.plural) else {
+                return Ok(reply::no_such_page());
+            };
+            let Target { namespace, name, subresource, .. } = target;
+            let scoped = namespace.is_some();
+            if scoped != served.namespaced && (scoped || name.is_some()) {
+                return Ok(reply::no_such_page());
+            }
+            let input = Input { headers: parts.headers, body };
+            let call = Call {
+                app,
+                served: Arc::clone(served),
+                namespace: namespace.unwrap_or_default(),
+                name: name.unwrap_or_default(),
+                query,
+                render,
+            };
+            match subresource {
+                Some(subresource) => sub(call, &subresource, &parts.method, input).await,
+                None if call.name.is_empty() => collection(call, &parts.method, input, scoped).await,
+                None => object(call, &parts.method, input).await,
+            }
+        }
+    }
+}
+
+async fn collection(call: Call, method: &Method, input: Input, scoped: bool) -> Result<Response, Failure> {
+    let writable = scoped || !call.served.namespaced;
+    match *method {
+        Method::GET | Method::HEAD if call.query.flag("watch") => watch::watch(call).await,
+        Method::GET | Method::HEAD => list::list(&call).await,
+        Method::POST if writable => create::create(&call, input).await,
+        Method::DELETE if writable => delete::delete_collection(&call, input).await,
+        _ => Err(Failure::verb_not_allowed()),
+    }
+}
+
+async fn object(mut call: Call, method: &Method, input: Input) -> Result<Response, Failure> {
+    match *method {
+        Method::GET | Method::HEAD if call.query.flag("watch") => {
+            call.query.select_name(&call.name);
+            watch::watch(call).await
+        }
+        Method::GET | Method::HEAD => get::get(&call).await,
+        Method::PUT => update::update(&call, Scope::Main, input).await,
+        Method::PATCH => patch::patch(&call, Scope::Main, input).await,
+        Method::DELETE => delete::delete(&call, input).await,
+        _ => Err(Failure::verb_not_allowed()),
+    }
+}
+
+async fn sub(call: Call, subresource: &str, method: &Method, input: Input) -> Result<Response, Failure> {
+    let pods = call.served.is_core("pods");
+    match (subresource, method.clone()) {
+        ("status", _) if !call.served.status => Ok(reply::no_such_page()),
+        ("status", Method::GET | Method::HEAD) => get::get(&call).await,
+        ("status", Method::PUT) => update::update(&call, Scope::Status, input).await,
+        ("status", Method::PATCH) => patch::patch(&call, Scope::Status, input).await,
+        ("scale", _) if call.served.scale.is_none() => Ok(reply::no_such_page()),
+        ("scale", Method::GET | Method::HEAD) => scale::get(&call).await,
+        ("scale", Method::PUT) => scale::put(&call, input).await,
+        ("scale", Method::PATCH) => scale::patch(&call, input).await,
+        ("finalize", Method::PUT) if call.served.is_core("namespaces") => {
+            update::finalize(&call, input).await
+        }
+        ("binding", Method::POST) if pods => pods::bind(&call, input).await,
+        ("eviction", Method::POST) if pods => pods::evict(&call, input).await,
+        ("status" | "scale", _) => Err(Failure::verb_not_allowed()),
+        ("binding" | "eviction", _) if pods => Err(Failure::verb_not_allowed()),
+        _ => Ok(reply::no_such_page()),
+    }
+}

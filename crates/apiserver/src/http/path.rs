@@ -1,0 +1,115 @@
+//! What a URL path addresses.
+
+use percent_encoding::percent_decode_str;
+
+/// A parsed path.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    Resource(Target),
+    Discovery(Page),
+    Unknown,
+}
+
+/// A resource, a collection of it, or a subresource.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+}
+
+/// A page about the API itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    Health,
+    Version,
+    CoreVersions,
+    Groups,
+    Group(String),
+    Resources { group: String, version: String },
+}
+
+pub(crate) fn parse(path: &str) -> Path {
+    let mut segments = Vec::new();
+    for segment in path.split('/').filter(|s| !s.is_empty()) {
+        match percent_decode_str(segment).decode_utf8() {
+            Ok(text) => segments.push(text.into_owned()),
+            Err(_) => return Path::Unknown,
+        }
+    }
+    let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        ["livez" | "readyz" | "healthz", ..] => Path::Discovery(Page::Health),
+        ["version"] => Path::Discovery(Page::Version),
+        ["api"] => Path::Discovery(Page::CoreVersions),
+        ["apis"] => Path::Discovery(Page::Groups),
+        ["apis", group] => Path::Discovery(Page::Group((*group).into())),
+        ["api", version] => resources("", version),
+        ["apis", group, version] => resources(group, version),
+        ["api", version, rest @ ..] => target("", version, rest),
+        ["apis", group, version, rest @ ..] => target(group, version, rest),
+        _ => Path::Unknown,
+    }
+}
+
+fn resources(group: &str, version: &str) -> Path {
+    Path::Discovery(Page::Resources { group: group.into(), version: version.into() })
+}
+
+fn target(group: &str, version: &str, rest: &[&str]) -> Path {
+    let (namespace, rest) = match rest {
+        // The namespace itself, or a subresource of it.
+        ["namespaces", _] | ["namespaces", _, "status" | "finalize"] if group.is_empty() => (None, rest),
+        ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some((*namespace).to_owned()), rest),
+        _ => (None, rest),
+    };
+    let (plural, name, subresource) = match rest {
+        [plural] => (*plural, None, None),
+        [plural, name] => (*plural, Some(*name), None),
+        [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
+        _ => return Path::Unknown,
+    };
+    Path::Resource(Target {
+        group: group.into(),
+        version: version.into(),
+        plural: plural.into(),
+        namespace,
+        name: name.map(str::to_owned),
+        subresource: subresource.map(str::to_owned),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(path: &str) -> (String, String, Option<String>, Option<String>, Option<String>) {
+        match parse(path) {
+            Path::Resource(t) => (t.group, t.plural, t.namespace, t.name, t.subresource),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn paths_address_what_they_say() {
+        let some = |s: &str| Some(s.to_owned());
+        for (path, group, plural, namespace, name, sub) in [
+            ("/api/v1/pods", "", "pods", None, None, None),
+            ("/api/v1/namespaces", "", "namespaces", None, None, None),
+            ("/api/v1/namespaces/a", "", "namespaces", None, some("a"), None),
+            ("/api/v1/namespaces/a/status", "", "namespaces", None, some("a"), some("status")),
+            ("/api/v1/namespaces/a/pods", "", "pods", some("a"), None, None),
+            ("/api/v1/namespaces/a/pods/b/status", "", "pods", some("a"), some("b"), some("status")),
+            ("/api/v1/nodes/n%2Ex", "", "nodes", None, some("n.x"), None),
+            ("/apis/x.io/v1/namespaces/a/ws/b", "x.io", "ws", some("a"), some("b"), None),
+        ] {
+            assert_eq!(parts(path), (group.into(), plural.into(), namespace, name, sub), "{path}");
+        }
+        assert_eq!(parse("/apis/x.io"), Path::Discovery(Page::Group("x.io".into())));
+        assert_eq!(parse("/nothing"), Path::Unknown);
+        assert_eq!(parse("/api/v1/pods/%ff"), Path::Unknown);
+    }
+}

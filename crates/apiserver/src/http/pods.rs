@@ -1,0 +1,73 @@
+//! What can be done to pods beside changing them: placing and evicting.
+
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::body::Input;
+use super::{Call, reply};
+use crate::failure::Failure;
+use crate::object::{at, meta, set_at, time};
+use crate::rules::delete::DeleteOptions;
+use crate::store::{Outcome, Stored, Written};
+
+/// `pods/x/binding`: puts an unplaced pod on a node.
+pub(crate) async fn bind(call: &Call, input: Input) -> Result<Response, Failure> {
+    let body = input.object().await?;
+    let node = at(&body, "target.name").and_then(Value::as_str).unwrap_or_default();
+    if node.is_empty() {
+        return Err(Failure::unprocessable("Binding is invalid: target.name: Required value"));
+    }
+    let uid = meta(&body, "uid");
+    let now = time(call.app.now());
+    let decide = |current: Option<&Stored>| {
+        let current = current.ok_or_else(|| Failure::not_found(&call.served, &call.name))?;
+        let pod = current.value().map_err(Failure::internal)?;
+        placed(call, pod, node, uid, &now).map(Outcome::Put)
+    };
+    match call.app.transact(&call.key(), &[], decide).await? {
+        Written::Put(_) => {
+            let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+            Ok(reply::json(201, status.to_string()))
+        }
+        Written::Kept(_) | Written::Removed(_) => Err(Failure::internal("the binding was not stored")),
+    }
+}
+
+fn placed(call: &Call, mut pod: Value, node: &str, uid: &str, now: &str) -> Result<Value, Failure> {
+    let conflict = |why: String| Failure::conflict(&call.served, &call.name, &why);
+    if !uid.is_empty() && uid != meta(&pod, "uid") {
+        let found = meta(&pod, "uid");
+        return Err(conflict(format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+        )));
+    }
+    if crate::object::is_deleting(&pod) {
+        return Err(conflict(format!("pod {} is being deleted, cannot be assigned to a host", call.name)));
+    }
+    let taken = at(&pod, "spec.nodeName").and_then(Value::as_str).unwrap_or_default();
+    if !taken.is_empty() {
+        return Err(conflict(format!("pod {} is already assigned to node {taken:?}", call.name)));
+    }
+    set_at(&mut pod, &["spec".into(), "nodeName".into()], node.into());
+    let mut conditions = at(&pod, "status.conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    conditions.retain(|c| c.get("type").and_then(Value::as_str) != Some("PodScheduled"));
+    conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
+    set_at(&mut pod, &["status".into(), "conditions".into()], conditions.into());
+    Ok(pod)
+}
+
+/// `pods/x/eviction`: a deletion by another name, until disruption budgets are served.
+pub(crate) async fn evict(call: &Call, input: Input) -> Result<Response, Failure> {
+    let body = input.object().await?;
+    let mut options: DeleteOptions = match body.get("deleteOptions") {
+        None | Some(Value::Null) => DeleteOptions::default(),
+        Some(value) => super::delete::options(value.clone())?,
+    };
+    if call.query.dry_run()? {
+        options.dry_run = Some(vec!["All".into()]);
+    }
+    call.app.delete(&call.served, &call.key(), &options).await?;
+    let status =
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(reply::json(201, status.to_string()))
+}

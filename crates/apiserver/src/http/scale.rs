@@ -1,0 +1,50 @@
+//! The `scale` subresource of custom resources.
+
+use axum::response::Response;
+use serde_json::Value;
+
+use super::body::Input;
+use super::patch::Change;
+use super::update::modify;
+use super::{Call, reply};
+use crate::failure::Failure;
+use crate::registry::ScalePaths;
+use crate::rules::scale;
+use crate::rules::update::Scope;
+use crate::store::Stored;
+
+fn paths(call: &Call) -> Result<&ScalePaths, Failure> {
+    call.served.scale.as_ref().ok_or_else(|| Failure::not_found(&call.served, &call.name))
+}
+
+fn answer(call: &Call, stored: &Stored) -> Result<Response, Failure> {
+    let mut object = stored.value().map_err(Failure::internal)?;
+    call.served.present(&mut object);
+    Ok(reply::json(200, scale::show(paths(call)?, &object).to_string()))
+}
+
+pub(crate) async fn get(call: &Call) -> Result<Response, Failure> {
+    let stored =
+        call.app.store.get(&call.key()).ok_or_else(|| Failure::not_found(&call.served, &call.name))?;
+    answer(call, &stored)
+}
+
+pub(crate) async fn put(call: &Call, input: Input) -> Result<Response, Failure> {
+    let body = input.object().await?;
+    let paths = paths(call)?;
+    let edit = |old: &Value| scale::apply(&call.served, paths, old, &body);
+    let (stored, _) = modify(call, Scope::Main, true, edit).await?;
+    answer(call, &stored)
+}
+
+pub(crate) async fn patch(call: &Call, input: Input) -> Result<Response, Failure> {
+    let change = Change::read(input, None).await?;
+    let paths = paths(call)?;
+    let edit = |old: &Value| {
+        let mut wanted = scale::show(paths, old);
+        change.apply(&mut wanted)?;
+        scale::apply(&call.served, paths, old, &wanted)
+    };
+    let (stored, _) = modify(call, Scope::Main, true, edit).await?;
+    answer(call, &stored)
+}

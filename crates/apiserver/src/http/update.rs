@@ -1,0 +1,84 @@
+//! PUT, and what it shares with PATCH.
+
+use axum::response::Response;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use super::body::Input;
+use super::{Call, reply};
+use crate::crd;
+use crate::failure::Failure;
+use crate::object::{carry, time};
+use crate::rules::update::{self, Scope, Update, settle};
+use crate::store::{Outcome, Stored, Written};
+
+pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
+    let body = input.object().await?;
+    // Custom resources are never replaced blindly; built-in ones may be.
+    let unconditional = !call.served.custom;
+    let (stored, warnings) = modify(call, scope, unconditional, |_| Ok(body.clone())).await?;
+    reply::object(200, &call.served, &stored, call.render, &warnings)
+}
+
+/// Replaces an object by what `edit` makes of it. Both are of the request's version. `edit` is asked again when the
+/// object changed meanwhile.
+pub(crate) async fn modify(
+    call: &Call,
+    scope: Scope,
+    unconditional: bool,
+    mut edit: impl FnMut(&Value) -> Result<Value, Failure>,
+) -> Result<(Arc<Stored>, Vec<String>), Failure> {
+    let served = &call.served;
+    let strictness = call.query.strictness()?;
+    let request =
+        Update { served, scope, namespace: &call.namespace, name: &call.name, strictness, unconditional };
+    let mut warnings = Vec::new();
+    let decide = |current: Option<&Stored>| {
+        let current = current.ok_or_else(|| Failure::not_found(served, &call.name))?;
+        let mut old = current.value().map_err(Failure::internal)?;
+        served.present(&mut old);
+        let mut new = edit(&old)?;
+        if served.is_core("namespaces") && scope == Scope::Main {
+            carry(&mut new, &old, "spec");
+        }
+        let admitted = update::update(&request, &old, new)?;
+        warnings = admitted.warnings;
+        let mut new = admitted.object;
+        if served.is_crd() && scope == Scope::Main {
+            crd::establish(&mut new, &call.app.catalog(), &time(call.app.now()));
+        }
+        Ok(settle(served, &old, new))
+    };
+    let key = call.key();
+    let written = if call.query.dry_run()? {
+        call.app.rehearse(&key, decide)?
+    } else {
+        call.app.transact(&key, &[], decide).await?
+    };
+    match written {
+        Written::Put(stored) | Written::Removed(stored) | Written::Kept(Some(stored)) => {
+            Ok((stored, warnings))
+        }
+        Written::Kept(None) => Err(Failure::not_found(served, &call.name)),
+    }
+}
+
+/// `namespaces/x/finalize`: the one way to change `spec.finalizers`.
+pub(crate) async fn finalize(call: &Call, input: Input) -> Result<Response, Failure> {
+    let body = input.object().await?;
+    let finalizers = body.pointer("/spec/finalizers").cloned().unwrap_or_else(|| json!([]));
+    let served = &call.served;
+    let decide = |current: Option<&Stored>| {
+        let current = current.ok_or_else(|| Failure::not_found(served, &call.name))?;
+        let old = current.value().map_err(Failure::internal)?;
+        let mut new = old.clone();
+        crate::object::set_at(&mut new, &["spec".into(), "finalizers".into()], finalizers.clone());
+        Ok::<Outcome, Failure>(settle(served, &old, new))
+    };
+    match call.app.transact(&call.key(), &[], decide).await? {
+        Written::Put(stored) | Written::Removed(stored) | Written::Kept(Some(stored)) => {
+            reply::object(200, served, &stored, call.render, &[])
+        }
+        Written::Kept(None) => Err(Failure::not_found(served, &call.name)),
+    }
+}

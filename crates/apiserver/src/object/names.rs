@@ -1,0 +1,178 @@
+//! What names, labels and annotations may look like, with the messages clients expect.
+
+use serde_json::{Map, Value};
+
+use crate::failure::Cause;
+
+/// Which names a resource accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameRule {
+    /// DNS-1123 subdomain: most resources.
+    Subdomain,
+    /// DNS-1123 label: namespaces.
+    Label,
+    /// DNS-1035 label: services.
+    Label1035,
+    /// Anything that is one path segment: RBAC.
+    Segment,
+}
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+    start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
+    used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const KEY_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+    with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const QUALIFIED: &str = "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start \
+    and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
+    is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
+    'example.com/MyName')";
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+fn dns_char(c: u8) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+fn is_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().copied().is_some_and(dns_char)
+        && bytes.last().copied().is_some_and(dns_char)
+        && bytes.iter().all(|c| dns_char(*c) || *c == b'-')
+}
+
+pub(crate) fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+/// Letters, digits, `-`, `_`, `.`, with a letter or digit at both ends.
+fn is_word(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(c))
+}
+
+fn longer(text: &str, max: usize) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} bytes"))
+}
+
+impl NameRule {
+    /// What is wrong with a name.
+    pub(crate) fn check(self, name: &str) -> Vec<String> {
+        let (max, valid, message) = match self {
+            Self::Subdomain => (253, name.split('.').all(is_label), SUBDOMAIN),
+            Self::Label => (63, is_label(name), LABEL),
+            Self::Label1035 => {
+                (63, is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()), LABEL_1035)
+            }
+            Self::Segment => {
+                let bad = name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']);
+                (usize::MAX, !bad, "may not be '.' or '..' and may not contain '/' or '%'")
+            }
+        };
+        longer(name, max).into_iter().chain((!valid).then(|| message.to_owned())).collect()
+    }
+
+    /// Where a generated name is cut so that the random end fits.
+    pub(crate) fn generate_limit(self) -> usize {
+        58
+    }
+}
+
+/// What is wrong with the key of a label or annotation, or the name of a finalizer.
+fn check_key(key: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let name = match key.split('/').collect::<Vec<_>>().as_slice() {
+        [name] => *name,
+        [prefix, name] => {
+            if prefix.is_empty() {
+                wrong.push("prefix part must be non-empty".into());
+            } else if !is_subdomain(prefix) {
+                wrong.push(format!("prefix part {SUBDOMAIN}"));
+            }
+            *name
+        }
+        _ => return vec![QUALIFIED.into()],
+    };
+    if name.is_empty() {
+        wrong.push("name part must be non-empty".into());
+    } else if let Some(long) = longer(name, 63) {
+        wrong.push(format!("name part {long}"));
+    }
+    if !is_word(name) {
+        wrong.push(KEY_NAME.into());
+    }
+    wrong
+}
+
+/// What is wrong with a label's value.
+fn check_value(value: &str) -> Vec<String> {
+    let shape = (!value.is_empty() && !is_word(value)).then(|| LABEL_VALUE.to_owned());
+    longer(value, 63).into_iter().chain(shape).collect()
+}
+
+/// Checks `metadata.labels`.
+pub(crate) fn labels(labels: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    for (key, value) in labels {
+        let field = "metadata.labels";
+        causes.extend(check_key(key).iter().map(|why| Cause::invalid(field, key.as_str(), why)));
+        let value = value.as_str().unwrap_or_default();
+        causes.extend(check_value(value).iter().map(|why| Cause::invalid(field, value, why)));
+    }
+}
+
+/// Checks `metadata.annotations`.
+pub(crate) fn annotations(annotations: &Map<String, Value>, causes: &mut Vec<Cause>) {
+    let mut size = 0;
+    for (key, value) in annotations {
+        let wrong = check_key(&key.to_lowercase());
+        causes.extend(wrong.iter().map(|why| Cause::invalid("metadata.annotations", key.as_str(), why)));
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > ANNOTATIONS_LIMIT {
+        causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_LIMIT));
+    }
+}
+
+/// Checks one entry of `metadata.finalizers`.
+pub(crate) fn finalizer(name: &str, causes: &mut Vec<Cause>) {
+    let wrong = check_key(name);
+    causes.extend(wrong.iter().map(|why| Cause::invalid("metadata.finalizers", name, why)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_their_rule() {
+        for (rule, good, bad) in [
+            (NameRule::Subdomain, vec!["a", "a.b-c", "1a"], vec!["", "A", "a..b", "-a", "a_b", "a."]),
+            (NameRule::Label, vec!["a-b", "1"], vec!["a.b", "a-"]),
+            (NameRule::Label1035, vec!["a1"], vec!["1a", "a.b"]),
+            (NameRule::Segment, vec!["system:node", "A_b"], vec!["", "..", "a/b", "a%b"]),
+        ] {
+            assert!(good.iter().all(|n| rule.check(n).is_empty()), "{rule:?}");
+            assert!(bad.iter().all(|n| !rule.check(n).is_empty()), "{rule:?}");
+        }
+        assert_eq!(NameRule::Label.check(&"a".repeat(64)).len(), 1);
+    }
+
+    #[test]
+    fn keys_and_values() {
+        assert!(check_key("example.com/Name_1").is_empty());
+        assert!(!check_key("a/b/c").is_empty());
+        assert!(!check_key("/b").is_empty());
+        assert!(check_value("").is_empty());
+        assert!(!check_value("a b").is_empty());
+    }
+}

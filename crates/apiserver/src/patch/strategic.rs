@@ -1,0 +1,284 @@
+//! Strategic merge patch: a merge patch that knows which lists have keys.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use super::PatchError;
+use super::keys::{Field, MergeKeys};
+use super::order::{Identity, arrange};
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const SET_ORDER: &str = "$setElementOrder/";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
+
+type Object = Map<String, Value>;
+
+/// Merges `patch` into `target` with the list keys of the kind.
+///
+/// # Errors
+/// [`PatchError::Malformed`] when the patch is no object or a directive is misused; [`PatchError::Invalid`] when an
+/// item of a keyed list lacks its key. The target is unchanged then.
+pub fn strategic(target: &mut Value, patch: &Value, keys: &MergeKeys) -> Result<(), PatchError> {
+    let Value::Object(patch) = patch else {
+        return Err(PatchError::Malformed("a strategic merge patch must be an object".to_owned()));
+    };
+    let mut result = match target {
+        Value::Object(object) => object.clone(),
+        _ => Object::new(),
+    };
+    merge_object(&mut result, patch, keys)?;
+    *target = Value::Object(result);
+    Ok(())
+}
+
+/// What the `$patch` member of an object asks for.
+enum Directive {
+    Merge,
+    Replace,
+    Delete,
+}
+
+fn directive(patch: &Object) -> Result<Directive, PatchError> {
+    match patch.get(PATCH) {
+        None => Ok(Directive::Merge),
+        Some(value) => match value.as_str() {
+            Some("merge") => Ok(Directive::Merge),
+            Some("replace") => Ok(Directive::Replace),
+            Some("delete") => Ok(Directive::Delete),
+            _ => Err(PatchError::Malformed(format!("unknown patch type: {value}"))),
+        },
+    }
+}
+
+fn merge_object(target: &mut Object, patch: &Object, keys: &MergeKeys) -> Result<(), PatchError> {
+    match directive(patch)? {
+        Directive::Replace => {
+            *target = plain_object(patch);
+            return Ok(());
+        }
+        Directive::Delete => {
+            target.clear();
+            return Ok(());
+        }
+        Directive::Merge => {}
+    }
+    if let Some(retain) = patch.get(RETAIN_KEYS) {
+        retain_keys(target, patch, retain)?;
+    }
+    for (name, value) in patch {
+        if let Some(field) = name.strip_prefix(DELETE_FROM) {
+            delete_values(target, field, value)?;
+        }
+    }
+    for (name, value) in patch {
+        if name == PATCH || name == RETAIN_KEYS || name.starts_with(DELETE_FROM) {
+            // Done above.
+        } else if let Some(field) = name.strip_prefix(SET_ORDER) {
+            // With its list when the patch has one, because the order then applies to the merged list.
+            if !patch.contains_key(field) {
+                let list = Value::Array(Vec::new());
+                merge_field(target, field, &list, Some(value), keys)?;
+            }
+        } else {
+            merge_field(target, name, value, patch.get(&format!("{SET_ORDER}{name}")), keys)?;
+        }
+    }
+    Ok(())
+}
+
+fn merge_field(
+    target: &mut Object,
+    name: &str,
+    value: &Value,
+    order: Option<&Value>,
+    keys: &MergeKeys,
+) -> Result<(), PatchError> {
+    let rule = keys.field(name);
+    match (value, rule) {
+        (Value::Null, _) => {
+            target.remove(name);
+        }
+        (Value::Object(patch), rule) => {
+            let inner = match rule {
+                Some(Field::Object(inner)) => inner,
+                Some(Field::List { .. } | Field::Set) | None => &MergeKeys::PLAIN,
+            };
+            let slot = target.entry(name).or_insert(Value::Null);
+            if !slot.is_object() {
+                *slot = Value::Object(Object::new());
+            }
+            if let Value::Object(slot) = slot {
+                merge_object(slot, patch, inner)?;
+            }
+        }
+        (Value::Array(patch), Some(rule @ (Field::List { .. } | Field::Set))) => {
+            let stored = match target.get(name) {
+                Some(Value::Array(stored)) => stored.as_slice(),
+                // Only an order, and nothing to put in order: leave the field absent.
+                None if patch.is_empty() && order.is_some() => return Ok(()),
+                _ => &[],
+            };
+            let merged = match rule {
+                Field::List { key, item } => merge_list(stored, patch, order, key, item)?,
+                Field::Set | Field::Object(_) => merge_set(stored, patch, order)?,
+            };
+            target.insert(name.to_owned(), Value::Array(merged));
+        }
+        (Value::Array(patch), _) => {
+            target.insert(name.to_owned(), Value::Array(plain_list(patch)));
+        }
+        (Value::Bool(_) | Value::Number(_) | Value::String(_), _) => {
+            target.insert(name.to_owned(), value.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Merges a list of objects by key. Items with `$patch: delete` remove their namesake, before anything is merged; one
+/// with `$patch: replace` makes the patch's items the whole list.
+fn merge_list(
+    stored: &[Value],
+    patch: &[Value],
+    order: Option<&Value>,
+    key: &'static str,
+    keys: &MergeKeys,
+) -> Result<Vec<Value>, PatchError> {
+    let identity = Identity::Key(key);
+    let (named, deleted, replace) = sort_items(patch, key)?;
+    if replace {
+        return Ok(named.into_iter().map(|(_, item)| Value::Object(plain_object(item))).collect());
+    }
+    let gone = |item: &Value| identity.of(item).is_some_and(|id| deleted.contains(&id));
+    let left: Vec<Value> = stored.iter().filter(|item| !gone(item)).cloned().collect();
+    let mut merged = left.clone();
+    let mut index = identity.index(&merged);
+    for (id, item) in &named {
+        let at = *index.entry(id.clone()).or_insert_with(|| {
+            merged.push(Value::Object(Object::new()));
+            merged.len() - 1
+        });
+        if let Some(Value::Object(slot)) = merged.get_mut(at) {
+            merge_object(slot, item, keys)?;
+        }
+    }
+    let named = named.into_iter().map(|(_, item)| Value::Object(item.clone())).collect();
+    Ok(arrange(merged, &wanted(order, named, identity)?, &left, identity))
+}
+
+/// The items of a patched list: those to merge with their identity, the identities to delete, and whether the list is
+/// to be replaced.
+type Sorted<'a> = (Vec<(String, &'a Object)>, HashSet<String>, bool);
+
+fn sort_items<'a>(patch: &'a [Value], key: &'static str) -> Result<Sorted<'a>, PatchError> {
+    let (mut named, mut deleted, mut replace) = (Vec::new(), HashSet::new(), false);
+    for item in patch {
+        let Value::Object(object) = item else {
+            return Err(PatchError::Malformed(format!(
+                "an item of a list merged by {key:?} must be an object"
+            )));
+        };
+        let id = || {
+            Identity::Key(key).of(item).ok_or_else(|| {
+                PatchError::Invalid(format!("map: {item} does not contain declared merge key: {key}"))
+            })
+        };
+        match directive(object)? {
+            Directive::Replace => replace = true,
+            Directive::Delete => {
+                deleted.insert(id()?);
+            }
+            Directive::Merge => named.push((id()?, object)),
+        }
+    }
+    Ok((named, deleted, replace))
+}
+
+fn merge_set(stored: &[Value], patch: &[Value], order: Option<&Value>) -> Result<Vec<Value>, PatchError> {
+    let mut merged: Vec<Value> = Vec::with_capacity(stored.len() + patch.len());
+    let mut seen = HashSet::new();
+    for value in stored.iter().chain(patch) {
+        if seen.insert(value.to_string()) {
+            merged.push(value.clone());
+        }
+    }
+    let wanted = wanted(order, patch.to_vec(), Identity::Whole)?;
+    Ok(arrange(merged, &wanted, stored, Identity::Whole))
+}
+
+/// The order the patch asks for: its `$setElementOrder`, or else the order of its own items. When it has both, they
+/// must agree.
+fn wanted(order: Option<&Value>, named: Vec<Value>, identity: Identity) -> Result<Vec<Value>, PatchError> {
+    let order = match order {
+        None => return Ok(named),
+        Some(Value::Array(order)) => order,
+        Some(_) => {
+            return Err(PatchError::Malformed("$setElementOrder must be a list".to_owned()));
+        }
+    };
+    let mut places = order.iter().map(|item| identity.of(item));
+    for item in &named {
+        let id = identity.of(item);
+        if !places.any(|place| place == id) {
+            return Err(PatchError::Malformed(format!(
+                "the order in the patch list doesn't match the $setElementOrder list, which must name {item}"
+            )));
+        }
+    }
+    Ok(order.clone())
+}
+
+/// `$retainKeys`: what the patch does not list goes. Used for unions such as a volume's source.
+fn retain_keys(target: &mut Object, patch: &Object, retain: &Value) -> Result<(), PatchError> {
+    let Value::Array(retain) = retain else {
+        return Err(PatchError::Malformed("$retainKeys must be a list".to_owned()));
+    };
+    let kept = |name: &str| retain.iter().any(|keep| keep.as_str() == Some(name));
+    for (name, value) in patch {
+        if !name.starts_with('$') && !value.is_null() && !kept(name) {
+            return Err(PatchError::Malformed(format!(
+                "{name} in the patch is not in its $retainKeys, which must name every field the patch sets"
+            )));
+        }
+    }
+    target.retain(|name, _| kept(name));
+    Ok(())
+}
+
+fn delete_values(target: &mut Object, field: &str, values: &Value) -> Result<(), PatchError> {
+    let Value::Array(values) = values else {
+        return Err(PatchError::Malformed(format!("{DELETE_FROM}{field} must be a list")));
+    };
+    if let Some(Value::Array(list)) = target.get_mut(field) {
+        let values: HashSet<String> = values.iter().map(Value::to_string).collect();
+        list.retain(|value| !values.contains(&value.to_string()));
+    }
+    Ok(())
+}
+
+/// A value the patch brings in whole: without its nulls (they mean "absent") and without directives.
+fn plain_object(patch: &Object) -> Object {
+    let is_directive = |name: &str| {
+        name == PATCH || name == RETAIN_KEYS || name.starts_with(SET_ORDER) || name.starts_with(DELETE_FROM)
+    };
+    patch
+        .iter()
+        .filter(|(name, value)| !value.is_null() && !is_directive(name))
+        .map(|(name, value)| (name.clone(), plain(value)))
+        .collect()
+}
+
+fn plain_list(patch: &[Value]) -> Vec<Value> {
+    let special =
+        |item: &Value| matches!(item.get(PATCH).and_then(Value::as_str), Some("delete" | "replace"));
+    patch.iter().filter(|item| !special(item)).map(plain).collect()
+}
+
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => Value::Object(plain_object(object)),
+        Value::Array(list) => Value::Array(plain_list(list)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}

@@ -1,0 +1,78 @@
+//! Pruning, defaulting and validation: the same for objects that are created, replaced or patched.
+
+use serde_json::Value;
+
+use crate::builtin;
+use crate::crd;
+use crate::failure::{Cause, Failure};
+use crate::object::{meta, metadata};
+use crate::registry::Served;
+
+/// What happens to fields the schema does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Strictness {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// An object ready to be stored, with what the client should be warned of.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Checks an object whose metadata is already stamped. `unknown` are fields found unknown before.
+pub(crate) fn admit(
+    served: &Served,
+    mut object: Value,
+    old: Option<&Value>,
+    mut unknown: Vec<String>,
+    strictness: Strictness,
+) -> Result<Admitted, Failure> {
+    if let Some(schema) = &served.schema {
+        unknown.extend(schema.prune(&mut object));
+        schema.default(&mut object);
+    } else {
+        builtin::defaults::apply(served, &mut object);
+    }
+    if served.is_crd() {
+        crd::default(&mut object);
+    }
+    let warnings = warnings(served, &unknown, strictness)?;
+    let causes = validate(served, &object, old);
+    if !causes.is_empty() {
+        let name = meta(&object, "name").to_owned();
+        return Err(Failure::invalid(served, &name, causes));
+    }
+    Ok(Admitted { object, warnings })
+}
+
+fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    let mut causes = metadata::validate(served, object);
+    if let Some(schema) = &served.schema {
+        causes.extend(schema.validate(object, old).into_iter().map(Cause::from));
+    } else if served.is_crd() {
+        causes.extend(crd::validate(object, old));
+    } else {
+        causes.extend(builtin::validate::check(served, object, old));
+    }
+    causes
+}
+
+fn warnings(served: &Served, unknown: &[String], strictness: Strictness) -> Result<Vec<String>, Failure> {
+    let texts: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
+    match strictness {
+        _ if texts.is_empty() => Ok(texts),
+        Strictness::Ignore => Ok(Vec::new()),
+        Strictness::Warn => Ok(texts),
+        Strictness::Strict => Err(Failure::bad_request(format!(
+            "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
+            served.version,
+            texts.join(", "),
+            kind = served.kind,
+        ))),
+    }
+}

@@ -1,0 +1,81 @@
+//! What a new object looks like.
+
+use serde_json::Value;
+
+use super::admit::{Admitted, Strictness, admit};
+use crate::failure::Failure;
+use crate::object::{meta, meta_mut, metadata, set_meta};
+use crate::registry::Served;
+
+/// What the server adds to a new object.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamp<'a> {
+    /// The namespace of the URL; empty when cluster-scoped.
+    pub(crate) namespace: &'a str,
+    pub(crate) now: &'a str,
+    pub(crate) uid: String,
+    /// The random end of a generated name.
+    pub(crate) suffix: &'a str,
+}
+
+/// Fields only the server writes; what a client sends there is ignored.
+const SERVER_OWNED: &[&str] = &[
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+    "managedFields",
+];
+
+/// Makes of a request body the object to be stored.
+pub(crate) fn create(
+    served: &Served,
+    mut object: Value,
+    stamp: &Stamp<'_>,
+    strictness: Strictness,
+) -> Result<Admitted, Failure> {
+    let unknown = metadata::shape(served, &mut object)?;
+    namespace(served, &mut object, stamp.namespace)?;
+    if !meta(&object, "resourceVersion").is_empty() {
+        return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    if let Some(metadata) = meta_mut(&mut object) {
+        for field in SERVER_OWNED {
+            metadata.remove(*field);
+        }
+        metadata.insert("uid".into(), stamp.uid.as_str().into());
+        metadata.insert("creationTimestamp".into(), stamp.now.into());
+        if served.generation {
+            metadata.insert("generation".into(), 1.into());
+        }
+    }
+    let prefix = meta(&object, "generateName");
+    if meta(&object, "name").is_empty() && !prefix.is_empty() {
+        let kept: String = prefix.chars().take(served.names.generate_limit()).collect();
+        set_meta(&mut object, "name", format!("{kept}{}", stamp.suffix));
+    }
+    if let (true, Some(map)) = (served.status, object.as_object_mut()) {
+        map.remove("status");
+    }
+    admit(served, object, None, unknown, strictness)
+}
+
+/// The namespace of the body is that of the URL, or missing.
+pub(crate) fn namespace(served: &Served, object: &mut Value, namespace: &str) -> Result<(), Failure> {
+    let given = meta(object, "namespace");
+    if served.namespaced && !given.is_empty() && given != namespace {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if let Some(metadata) = meta_mut(object) {
+        if served.namespaced {
+            metadata.insert("namespace".into(), namespace.into());
+        } else {
+            metadata.remove("namespace");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! What a replaced object looks like.
+
+use serde_json::Value;
+
+use super::admit::{Admitted, Strictness, admit};
+use super::create;
+use crate::failure::{Cause, Failure};
+use crate::object::{
+    carry, carry_meta, finalizers, is_deleting, meta, meta_map, meta_mut, metadata, set_meta,
+};
+use crate::registry::Served;
+use crate::store::Outcome;
+
+/// Which part of an object a request writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Everything but the status, where that is a subresource.
+    Main,
+    /// The status alone.
+    Status,
+}
+
+/// A replacement of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Update<'a> {
+    pub(crate) served: &'a Served,
+    pub(crate) scope: Scope,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) strictness: Strictness,
+    /// Whether an object without a resourceVersion may replace any version.
+    pub(crate) unconditional: bool,
+}
+
+/// Makes of a stored object and its replacement the object to be stored. Both are of the request's version.
+pub(crate) fn update(request: &Update<'_>, old: &Value, mut new: Value) -> Result<Admitted, Failure> {
+    let served = request.served;
+    let unknown = metadata::shape(served, &mut new)?;
+    create::namespace(served, &mut new, request.namespace)?;
+    check_name(request, &mut new)?;
+    check_version(request, old, &new)?;
+    let mut new = match request.scope {
+        Scope::Main => {
+            if served.status {
+                carry(&mut new, old, "status");
+            }
+            new
+        }
+        Scope::Status => {
+            let mut whole = old.clone();
+            carry(&mut whole, &new, "status");
+            whole
+        }
+    };
+    keep_identity(served, old, &mut new)?;
+    if served.is_core("services") {
+        keep_addresses(old, &mut new);
+    }
+    let mut admitted = admit(served, new, Some(old), unknown, request.strictness)?;
+    if served.generation && desired_differs(served, old, &admitted.object) {
+        let generation = meta_map(old).and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0);
+        set_meta(&mut admitted.object, "generation", generation + 1);
+    }
+    Ok(admitted)
+}
+
+fn check_name(request: &Update<'_>, new: &mut Value) -> Result<(), Failure> {
+    let name = meta(new, "name");
+    if name.is_empty() {
+        set_meta(new, "name", request.name);
+    } else if name != request.name {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            request.name
+        )));
+    }
+    Ok(())
+}
+
+/// The change was built on the version that is stored.
+fn check_version(request: &Update<'_>, old: &Value, new: &Value) -> Result<(), Failure> {
+    let (served, name) = (request.served, request.name);
+    let uid = meta(new, "uid");
+    if !uid.is_empty() && uid != meta(old, "uid") {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            meta(old, "uid")
+        );
+        return Err(Failure::conflict(served, name, &why));
+    }
+    let version = meta(new, "resourceVersion");
+    if version.is_empty() && !request.unconditional {
+        let why = "must be specified for an update";
+        return Err(Failure::invalid(served, name, vec![Cause::invalid("metadata.resourceVersion", 0, why)]));
+    }
+    if !version.is_empty() && version.parse::<u64>().is_err() {
+        let why = "strconv.ParseUint: parsing: invalid syntax";
+        let cause = Cause::invalid("metadata.resourceVersion", version, why);
+        return Err(Failure::invalid(served, name, vec![cause]));
+    }
+    if !version.is_empty() && version != meta(old, "resourceVersion") {
+        return Err(Failure::modified(served, name));
+    }
+    Ok(())
+}
+
+/// What an update cannot change: identity and the deletion, which only the server writes.
+fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Failure> {
+    let mut causes = Vec::new();
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let value = |object: &Value| meta_map(object).and_then(|m| m.get(field)).cloned();
+        if let (Some(given), stored) = (value(new), value(old))
+            && stored.as_ref() != Some(&given)
+            && field == "creationTimestamp"
+        {
+            causes.push(Cause::invalid(format!("metadata.{field}"), given, "field is immutable"));
+        }
+    }
+    let known = finalizers(old);
+    let added: Vec<&str> = finalizers(new).into_iter().filter(|f| !known.contains(f)).collect();
+    if is_deleting(old) && !added.is_empty() {
+        let why = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.iter().map(|f| format!("{f:?}")).collect::<Vec<_>>().join(", ")
+        );
+        causes.push(Cause::forbidden("metadata.finalizers", &why));
+    }
+    if !causes.is_empty() {
+        return Err(Failure::invalid(served, meta(old, "name"), causes));
+    }
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "generateName",
+        "resourceVersion",
+        "managedFields",
+    ] {
+        carry_meta(new, old, field);
+    }
+    if let Some(metadata) = meta_mut(new) {
+        metadata.remove("selfLink");
+        // An emptied list or map is a missing one, or removing the last entry twice would be two versions.
+        metadata.retain(|_, value| !(is_empty(value)));
+    }
+    Ok(())
+}
+
+/// A service keeps the addresses it has when the new one names none.
+fn keep_addresses(old: &Value, new: &mut Value) {
+    let Some(map) = new.get_mut("spec").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for field in ["clusterIP", "clusterIPs"] {
+        if let (None, Some(address)) = (map.get(field), old.get("spec").and_then(|s| s.get(field))) {
+            map.insert(field.into(), address.clone());
+        }
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+/// Whether anything but metadata (and status, where it is a subresource) differs.
+fn desired_differs(served: &Served, old: &Value, new: &Value) -> bool {
+    let counts =
+        |field: &str| field != "metadata" && field != "apiVersion" && !(served.status && field == "status");
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
+        return false;
+    };
+    old.iter().filter(|(field, _)| counts(field)).ne(new.iter().filter(|(field, _)| counts(field)))
+}
+
+/// What an updated object means for the store: nothing if it is the same, the end if it was only kept by its
+/// finalizers and the last of them is gone.
+pub(crate) fn settle(served: &Served, old: &Value, mut new: Value) -> Outcome {
+    if *old == new {
+        return Outcome::Keep;
+    }
+    let gone = is_deleting(&new) && finalizers(&new).is_empty() && grace(&new) == 0 && !holds(served, &new);
+    served.store_form(&mut new);
+    if gone { Outcome::Remove(new) } else { Outcome::Put(new) }
+}
+
+/// The seconds a deleting object still has; nobody waits for an object without them.
+fn grace(object: &Value) -> i64 {
+    meta_map(object).and_then(|m| m.get("deletionGracePeriodSeconds")).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Namespaces have finalizers of their own, in `spec`.
+pub(crate) fn holds(served: &Served, object: &Value) -> bool {
+    served.is_core("namespaces")
+        && object
+            .get("spec")
+            .and_then(|s| s.get("finalizers"))
+            .and_then(Value::as_array)
+            .is_some_and(|list| !list.is_empty())
+}

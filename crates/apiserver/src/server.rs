@@ -1,0 +1,185 @@
+//! The server as a value: opened with options, used through its router, stopped by dropping it.
+
+use axum::Router;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::app::App;
+use crate::builtin::{self, CRD_TABLE, NAMESPACE_TABLE};
+use crate::gc;
+use crate::http;
+use crate::object::time;
+use crate::store::backend::{Backend, BackendError};
+use crate::store::memory::Memory;
+use crate::store::{Key, Range, Stats, Store};
+
+/// Where the server takes the time from. Tests give it a clock that follows virtual time.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How a server is opened. The defaults are a server in memory with the namespaces of a new cluster.
+pub struct Options {
+    /// Where objects are kept.
+    pub backend: Box<dyn Backend>,
+    /// What the time is.
+    pub clock: Clock,
+    /// How many events of each resource are kept for watchers that fall behind and lists that are continued.
+    pub history: usize,
+    /// Namespaces made at the first start.
+    pub namespaces: Vec<String>,
+    /// How long an event is kept after its last change.
+    pub event_ttl: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            backend: Box::new(Memory),
+            clock: Arc::new(wall_clock),
+            history: 10_000,
+            namespaces: ["default", "kube-node-lease", "kube-public", "kube-system"]
+                .map(str::to_owned)
+                .into(),
+            event_ttl: Duration::from_secs(60 * 60),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("history", &self.history)
+            .field("namespaces", &self.namespaces)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// Keeps objects in this backend.
+    #[must_use]
+    pub fn backend(mut self, backend: impl Backend) -> Self {
+        self.backend = Box::new(backend);
+        self
+    }
+
+    /// Takes the time from this clock.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Keeps this many events of each resource.
+    #[must_use]
+    pub fn history(mut self, events: usize) -> Self {
+        self.history = events;
+        self
+    }
+
+    /// Makes these namespaces at the first start.
+    #[must_use]
+    pub fn namespaces<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
+        self.namespaces = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Keeps events this long.
+    #[must_use]
+    pub fn event_ttl(mut self, ttl: Duration) -> Self {
+        self.event_ttl = ttl;
+        self
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the default of the injected clock is the one place to ask the machine"
+)]
+fn wall_clock() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Why a server could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The storage could not be read or prepared.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// There is no tokio runtime to run the controllers in.
+    #[error("a server is opened inside a tokio runtime: {0}")]
+    Runtime(#[from] tokio::runtime::TryCurrentError),
+}
+
+/// A running API server. Its controllers (garbage collection, namespaces, definitions) run while it exists: keep it as
+/// long as its router is in use.
+pub struct Server {
+    app: App,
+    /// Dropping it ends watches and controllers.
+    stop: watch::Sender<()>,
+    controllers: JoinHandle<()>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// The options, to be changed and given to [`Server::open`].
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    /// Reads the backend and starts the controllers. Blocks while the backend is read; needs a tokio runtime.
+    pub fn open(options: Options) -> Result<Self, OpenError> {
+        let runtime = tokio::runtime::Handle::try_current()?;
+        let store = Store::open(options.backend, options.history)?;
+        let now = time((options.clock)());
+        store.seed(options.namespaces.iter().map(|name| namespace(name, &now)).collect())?;
+        let (stop, stopped) = watch::channel(());
+        let app = App::new(store, options.clock, stopped, options.event_ttl);
+        let all = Range { prefix: "", after: None, limit: usize::MAX };
+        for stored in app.store.page(CRD_TABLE, all).items {
+            app.notice(&stored, false);
+        }
+        let controllers = runtime.spawn(gc::run(app.clone()));
+        Ok(Self { app, stop, controllers })
+    }
+
+    /// The API. `kube::Client::new` takes it as it is.
+    pub fn router(&self) -> Router {
+        http::router(self.app.clone())
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> Stats {
+        self.app.store.stats()
+    }
+
+    /// Ends watches and controllers and waits until the latter are gone and what was decided is durable. The backend is
+    /// closed when the last router is dropped.
+    pub async fn shutdown(self) {
+        drop(self.stop);
+        if let Err(error) = self.controllers.await {
+            tracing::error!(%error, "the controllers did not end well");
+        }
+        self.app.store.idle().await;
+    }
+}
+
+/// A namespace as the server makes it.
+fn namespace(name: &str, now: &str) -> (Key, Value) {
+    let mut object = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": name, "uid": uuid::Uuid::new_v4().to_string(), "creationTimestamp": now},
+    });
+    for served in builtin::table().filter(|served| served.is_core("namespaces")) {
+        builtin::defaults::apply(&served, &mut object);
+    }
+    (Key::new(&NAMESPACE_TABLE.into(), "", name), object)
+}

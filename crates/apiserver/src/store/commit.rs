@@ -1,0 +1,63 @@
+//! Group commit: one backend transaction for all writes that were decided while the last one ran.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::Shared;
+use super::backend::{BackendError, Write};
+use super::state::Decided;
+
+/// Commits until nothing is queued. Runs on a blocking thread, one at a time (`State::committing`).
+pub(super) fn run(shared: &Shared) {
+    loop {
+        let batch = {
+            let mut state = shared.write();
+            if state.queue.is_empty() {
+                state.committing = false;
+                return;
+            }
+            std::mem::take(&mut state.queue)
+        };
+        let writes: Vec<Write> = batch.iter().map(Decided::write).collect();
+        match commit(shared, &writes) {
+            Ok(()) => publish(shared, batch),
+            Err(error) => fail(shared, batch, &error),
+        }
+    }
+}
+
+/// A backend that panics is a backend that failed: its callers must not wait for ever.
+fn commit(shared: &Shared, writes: &[Write]) -> Result<(), BackendError> {
+    catch_unwind(AssertUnwindSafe(|| shared.backend.commit(writes)))
+        .unwrap_or_else(|_| Err(BackendError::Storage("the backend panicked".into())))
+}
+
+fn publish(shared: &Shared, batch: Vec<Decided>) {
+    {
+        let mut state = shared.write();
+        for decided in &batch {
+            state.publish(&decided.event);
+        }
+        state.ended();
+    }
+    for decided in batch {
+        // A caller that went away does not undo its write.
+        let _ = decided.answer.send(Ok(()));
+    }
+}
+
+fn fail(shared: &Shared, batch: Vec<Decided>, error: &BackendError) {
+    let why = match error {
+        BackendError::Storage(why) => why.clone(),
+        other @ BackendError::Newer { .. } => other.to_string(),
+    };
+    tracing::error!(%error, writes = batch.len(), "commit failed; its writes are rolled back");
+    let later = {
+        let mut state = shared.write();
+        let later = state.roll_back();
+        state.ended();
+        later
+    };
+    for decided in batch.into_iter().chain(later) {
+        let _ = decided.answer.send(Err(why.clone()));
+    }
+}

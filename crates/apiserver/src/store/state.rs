@@ -1,0 +1,165 @@
+//! Everything behind the store's lock, and the rules by which it changes. Nothing here waits.
+
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::backend::{BackendError, Loaded, Write};
+use super::key::Key;
+use super::stored::{self, Event, EventKind, Stored};
+use super::table::Table;
+
+/// What a decision makes of an object.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Nothing changes; no revision is used.
+    Keep,
+    /// This is the new version. The store stamps the revision.
+    Put(Value),
+    /// The object goes; this is its last state.
+    Remove(Value),
+}
+
+/// A write that has its revision but is not durable yet.
+pub(super) struct Decided {
+    pub(super) event: Arc<Event>,
+    /// Told once the write is durable, or why it is not.
+    pub(super) answer: oneshot::Sender<Result<(), String>>,
+}
+
+impl Decided {
+    pub(super) fn write(&self) -> Write {
+        write_of(&self.event)
+    }
+}
+
+pub(super) fn write_of(event: &Event) -> Write {
+    Write {
+        revision: event.object.revision,
+        key: event.object.key.to_string(),
+        value: (event.kind != EventKind::Deleted).then(|| event.object.bytes.clone()),
+    }
+}
+
+/// The state.
+///
+/// Readers and watchers see `tables`, which hold only what is durable. Writers decide against `head` first, so that
+/// a write may build on one that is still on its way to the disk.
+pub(super) struct State {
+    pub(super) tables: HashMap<Arc<str>, Table>,
+    pub(super) head: HashMap<Key, (u64, Option<Arc<Stored>>)>,
+    pub(super) queue: Vec<Decided>,
+    pub(super) committing: bool,
+    /// The task that commits, and any before it that has not quite ended: each holds the backend until then.
+    pub(super) committers: Vec<JoinHandle<()>>,
+    /// The last revision given to a write.
+    pub(super) assigned: u64,
+    /// The last revision readers may see.
+    pub(super) published: u64,
+    /// Where the history of a table without one begins.
+    pub(super) base: u64,
+    pub(super) window: usize,
+    /// Counts commits that ended, well or not.
+    pub(super) progress: watch::Sender<u64>,
+    /// Gets every published event, for the server's own controllers.
+    pub(super) feed: Option<mpsc::UnboundedSender<Arc<Event>>>,
+}
+
+impl State {
+    pub(super) fn load(loaded: Loaded, window: usize) -> Result<Self, BackendError> {
+        let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
+        for (text, revision, bytes) in loaded.objects {
+            let unreadable =
+                |why: String| BackendError::Storage(format!("object {text:?} is unreadable: {why}"));
+            let mut key = Key::decode(&text).ok_or_else(|| unreadable("not a key".into()))?;
+            if let Some((table, _)) = tables.get_key_value(key.table()) {
+                key = Key::new(table, key.namespace(), key.name());
+            }
+            let table = Arc::clone(key.table());
+            let stored = stored::load(key, revision, bytes).map_err(|e| unreadable(e.to_string()))?;
+            tables.entry(table).or_insert_with(|| Table::new(loaded.revision)).load(stored);
+        }
+        Ok(Self {
+            tables,
+            head: HashMap::new(),
+            queue: Vec::new(),
+            committing: false,
+            committers: Vec::new(),
+            assigned: loaded.revision,
+            published: loaded.revision,
+            base: loaded.revision,
+            window,
+            progress: watch::Sender::new(0),
+            feed: None,
+        })
+    }
+
+    pub(super) fn table_mut(&mut self, name: &Arc<str>) -> &mut Table {
+        let base = self.base;
+        self.tables.entry(Arc::clone(name)).or_insert_with(|| Table::new(base))
+    }
+
+    /// The newest version, durable or not: what a write is decided against.
+    pub(super) fn latest(&self, key: &Key) -> Option<&Arc<Stored>> {
+        match self.head.get(key) {
+            Some((_, pending)) => pending.as_ref(),
+            None => self.tables.get(key.table())?.get(key.path()),
+        }
+    }
+
+    /// Whether the newest version still waits for its commit.
+    pub(super) fn is_pending(&self, key: &Key) -> bool {
+        self.head.contains_key(key)
+    }
+
+    /// Gives a decision its revision and serialises it. Nothing is visible yet.
+    pub(super) fn decide(&mut self, key: &Key, outcome: Outcome) -> Result<Option<Event>, serde_json::Error> {
+        let previous = self.latest(key).cloned();
+        let (kind, object) = match (outcome, &previous) {
+            (Outcome::Keep, _) | (Outcome::Remove(_), None) => return Ok(None),
+            (Outcome::Put(object), None) => (EventKind::Added, object),
+            (Outcome::Put(object), Some(_)) => (EventKind::Modified, object),
+            (Outcome::Remove(object), Some(_)) => (EventKind::Deleted, object),
+        };
+        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let api_version = self.table_mut(key.table()).intern(api_version);
+        let event = stored::event(kind, key, self.assigned + 1, object, api_version, previous)?;
+        self.assigned += 1;
+        Ok(Some(event))
+    }
+
+    /// Puts a decided write where later decisions see it, to wait for its commit.
+    pub(super) fn enqueue(&mut self, decided: Decided) {
+        let object = &decided.event.object;
+        let pending = (decided.event.kind != EventKind::Deleted).then(|| Arc::clone(object));
+        self.head.insert(object.key.clone(), (object.revision, pending));
+        self.queue.push(decided);
+    }
+
+    /// Makes a durable event visible to readers and watchers.
+    pub(super) fn publish(&mut self, event: &Arc<Event>) {
+        let object = &event.object;
+        if self.head.get(&object.key).is_some_and(|(revision, _)| *revision == object.revision) {
+            self.head.remove(&object.key);
+        }
+        self.published = object.revision;
+        let window = self.window;
+        self.table_mut(object.key.table()).apply(Arc::clone(event), window);
+        if let Some(feed) = &self.feed {
+            // A closed feed means the controllers were shut down; the store works on without them.
+            let _ = feed.send(Arc::clone(event));
+        }
+    }
+
+    /// Forgets every write that is not durable, also those decided on top of one that failed.
+    pub(super) fn roll_back(&mut self) -> Vec<Decided> {
+        self.head.clear();
+        std::mem::take(&mut self.queue)
+    }
+
+    pub(super) fn ended(&self) {
+        self.progress.send_modify(|n| *n = n.wrapping_add(1));
+    }
+}

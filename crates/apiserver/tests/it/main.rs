@@ -1,0 +1,24 @@
+//! The contract of the API server, driven through its router as a client would.
+
+#[cfg(test)]
+mod collect;
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod custom;
+#[cfg(test)]
+mod durability;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod lists;
+#[cfg(test)]
+mod patches;
+#[cfg(test)]
+mod pods;
+#[cfg(test)]
+mod property;
+#[cfg(test)]
+mod watches;
