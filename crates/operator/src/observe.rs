@@ -1,0 +1,127 @@
+//! From the caches to a plan: everything that is known of one job at one moment, and what follows from it.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use trainyard_api::JobStatus;
+use trainyard_core::conditions::is_finished;
+use trainyard_core::decode::Undecodable;
+use trainyard_core::invalid::{InvalidJob, plan_invalid};
+use trainyard_core::{
+    Addressing, Decoded, FieldError, Plan, PodView, PortSpace, Seen, ServiceView, WriteFailure, decode, plan,
+};
+
+use crate::jobs::Job;
+use crate::queue::Key;
+use crate::shell::Shell;
+
+/// What is known of a job.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    pub(crate) key: Key,
+    pub(crate) job: Job,
+    pub(crate) now: Timestamp,
+    pods: Vec<PodView>,
+    services: Vec<ServiceView>,
+    failures: Vec<WriteFailure>,
+}
+
+/// A plan, and the status it was made from, as it is stored.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    pub(crate) status: Value,
+}
+
+/// Looks at a job; nothing if there is none.
+pub(crate) fn observe(shell: &Shell, key: &Key) -> Option<Observed> {
+    let job = shell.jobs().get(key)?.clone();
+    let pods = shell.pods().of(&job.uid);
+    let services = shell.services().of(&job.uid);
+    let failures = shell.memory().failures(key, job.spec);
+    Some(Observed { key: key.clone(), job, now: shell.now(), pods, services, failures })
+}
+
+impl Observed {
+    /// Decides what to do.
+    pub(crate) fn plan(&self, shell: &Shell) -> Planned {
+        let mut object: Value = match serde_json::from_str(&self.job.raw) {
+            Ok(object) => object,
+            Err(error) => return self.unreadable(&error),
+        };
+        let plan = match decode(&shell.catalog.0, self.key.kind(), &object) {
+            Ok(decoded) if decoded.errors.is_empty() || is_finished(&decoded.job.status) => {
+                self.plan_valid(shell, &decoded)
+            }
+            Ok(Decoded { job, errors, .. }) => {
+                self.plan_invalid(&job.status, job.policy.managed_elsewhere, &errors)
+            }
+            Err(bad) => {
+                let Undecodable { error, status, managed_elsewhere } = *bad;
+                self.plan_invalid(&status, managed_elsewhere, &[error])
+            }
+        };
+        let status = object.get_mut("status").map(Value::take).unwrap_or_default();
+        Planned { plan, status }
+    }
+
+    fn plan_valid(&self, shell: &Shell, decoded: &Decoded) -> Plan {
+        let options = &shell.options.plan;
+        let make = |ports: Option<&PortSpace>| {
+            let seen = Seen {
+                job: &decoded.job,
+                pods: &self.pods,
+                services: &self.services,
+                ports,
+                failures: &self.failures,
+                options,
+                now: self.now,
+            };
+            plan(decoded.framework, &seen)
+        };
+        if options.addressing != Addressing::HostPorts {
+            return make(None);
+        }
+        // Under one lock from the look at the free ports to the note of what was picked.
+        let mut book = shell.ports();
+        let plan = make(book.space(&self.job.uid).as_ref());
+        let finished = is_finished(plan.status.as_ref().unwrap_or(&decoded.job.status));
+        let record = plan.record.as_ref().unwrap_or(&decoded.job.record);
+        book.hold(&self.job.uid, record.ports.filter(|_| !finished));
+        plan
+    }
+
+    fn plan_invalid(&self, status: &JobStatus, managed_elsewhere: bool, errors: &[FieldError]) -> Plan {
+        let job = InvalidJob {
+            kind: self.key.kind(),
+            namespace: &self.key.namespace,
+            name: &self.key.name,
+            deleting: self.job.deleting,
+            managed_elsewhere,
+            status,
+            errors,
+            pods: &self.pods,
+        };
+        plan_invalid(&job, self.now)
+    }
+
+    /// The text is JSON, but no value: a number too large, nested too deep. The status is read by itself, so that
+    /// what is said about the job is said once.
+    fn unreadable(&self, error: &serde_json::Error) -> Planned {
+        #[derive(Deserialize)]
+        struct StatusOnly<'a> {
+            #[serde(borrow, default)]
+            status: Option<&'a RawValue>,
+        }
+        let only: Option<StatusOnly<'_>> = serde_json::from_str(&self.job.raw).ok();
+        let text = only.and_then(|only| only.status).map_or("null", RawValue::get);
+        let status: Option<Value> = serde_json::from_str(text).ok();
+        let typed = status.as_ref().map(|status| JobStatus::deserialize(status).unwrap_or_default());
+        let (Some(status), Some(typed)) = (status, typed) else {
+            return Planned { plan: Plan::default(), status: Value::Null };
+        };
+        let errors = [FieldError::wrong_type("spec", error)];
+        Planned { plan: self.plan_invalid(&typed, false, &errors), status }
+    }
+}

@@ -1,0 +1,6 @@
+//! The operator on the embedded API server, in virtual time.
+
+#[cfg(test)]
+mod lives;
+#[cfg(test)]
+mod plane;
