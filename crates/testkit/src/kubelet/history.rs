@@ -1,0 +1,96 @@
+//! What ran, when and how often: the facts that promises about restarts are checked against.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+
+use super::script::PodInfo;
+
+/// One run of one container.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its pod.
+    pub pod: PodInfo,
+    /// Its name.
+    pub container: String,
+    /// True for the pod's first container: the one whose runs are the replica's.
+    pub main: bool,
+    /// How many runs it had before in the same pod.
+    pub restarts: u32,
+    /// When it started.
+    pub started: Timestamp,
+    /// When and how it ended, if it did.
+    pub ended: Option<(Timestamp, i32)>,
+    /// Its environment, as far as it was given as plain text.
+    pub env: BTreeMap<String, String>,
+}
+
+/// Every run there was. Cloning shares it.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    runs: Arc<Mutex<Vec<Run>>>,
+}
+
+impl History {
+    fn lock(&self) -> MutexGuard<'_, Vec<Run>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn start(&self, run: Run) {
+        self.lock().push(run);
+    }
+
+    pub(crate) fn end(&self, uid: &str, container: &str, at: Timestamp, code: i32) {
+        let mut runs = self.lock();
+        let open = |run: &&mut Run| run.pod.uid == uid && run.container == container && run.ended.is_none();
+        if let Some(run) = runs.iter_mut().rev().find(open) {
+            run.ended = Some((at, code));
+        }
+    }
+
+    /// All runs, in the order of their starts.
+    pub fn runs(&self) -> Vec<Run> {
+        self.lock().clone()
+    }
+
+    /// Runs of the replica whose pod has this name: of first containers, in place or anew.
+    pub fn runs_of(&self, pod: &str) -> Vec<Run> {
+        self.runs().into_iter().filter(|run| run.main && run.pod.name == pod).collect()
+    }
+
+    /// How often the replica ran.
+    pub fn count(&self, pod: &str) -> usize {
+        self.runs_of(pod).len()
+    }
+
+    /// Runs of two different pods for one slot at the same time. Never empty only if something is badly wrong.
+    pub fn overlaps(&self) -> Vec<(Run, Run)> {
+        let runs = self.runs();
+        let mut pairs = Vec::new();
+        for (at, first) in runs.iter().enumerate() {
+            for second in runs.iter().skip(at + 1) {
+                let same_slot = (&first.pod.namespace, &first.pod.name)
+                    == (&second.pod.namespace, &second.pod.name)
+                    && first.container == second.container;
+                let over = first.ended.is_some_and(|(until, _)| until <= second.started);
+                if same_slot && !over {
+                    pairs.push((first.clone(), second.clone()));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Runs of an attempt that began before all runs of the attempt before it had ended, for one job.
+    pub fn mixed_attempts(&self, job: &str) -> Vec<(Run, Run)> {
+        let runs: Vec<Run> = self.runs().into_iter().filter(|run| run.pod.job == job).collect();
+        let mut pairs = Vec::new();
+        for old in &runs {
+            let newer = runs.iter().filter(|new| new.pod.attempt > old.pod.attempt);
+            let early = newer.filter(|new| old.ended.is_none_or(|(until, _)| new.started < until));
+            pairs.extend(early.map(|new| (old.clone(), new.clone())));
+        }
+        pairs
+    }
+}

@@ -1,0 +1,15 @@
+//! Whole lives of jobs: the real operator on the real API server, in virtual time.
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test says what is wrong by failing")]
+
+mod chaos;
+mod framework;
+mod host;
+mod kit;
+mod lives;
+mod poison;
+mod readme;
+mod restarts;
+mod ring;
+mod scenarios;
+mod support;
+mod upstream_crds;

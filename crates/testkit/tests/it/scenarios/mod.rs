@@ -1,0 +1,7 @@
+//! The black-box scenarios of the operator we replace, by their numbers in `training-operator-v1.md` 7.4.
+//!
+//! Left out: 22 and 23 (autoscaler), 28 (admission) and those of kinds that are not there yet.
+
+mod pytorch_jobs;
+mod tf_jobs;
+mod tf_wiring;
