@@ -1,1 +1,64 @@
-fn main() {}
+//! `cargo xtask`: what a build cannot do by itself. Generates files from the types and checks the house rules.
+#![expect(clippy::print_stdout, reason = "a command-line tool reports on standard output")]
+
+mod crd;
+mod generate;
+mod reference;
+mod schema;
+mod tidy;
+mod yaml;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: cargo xtask <command>
+  generate          write the CRDs and the field reference from the types
+  generate --check  list the generated files that are stale, and fail if there are any
+  tidy              check the house rules and print the size statistics";
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = root();
+    match words.as_slice() {
+        ["generate"] => {
+            for path in generate::write(&root)? {
+                println!("wrote {path}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        ["generate", "--check"] => {
+            let stale = generate::stale(&root)?;
+            Ok(report(stale.iter().map(|path| format!("stale, run `cargo xtask generate`: {path}"))))
+        }
+        ["tidy"] => {
+            let (problems, sizes) = tidy::run(&root)?;
+            println!("{sizes}");
+            Ok(report(problems))
+        }
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => bail!("{USAGE}"),
+    }
+}
+
+/// The workspace's root, wherever the command was started.
+fn root() -> PathBuf {
+    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.pop();
+    root
+}
+
+/// Prints what is wrong; nothing wrong is success.
+fn report(problems: impl IntoIterator<Item = String>) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for problem in problems {
+        println!("{problem}");
+        code = ExitCode::FAILURE;
+    }
+    code
+}

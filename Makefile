@@ -1,0 +1,28 @@
+# Thin targets over cargo. `make test` is what CI runs.
+.PHONY: run test test-all lint fmt generate bench
+
+CARGO ?= cargo
+
+run: ## A job from create to Succeeded: real operator, in-process API server, scripted kubelet.
+	$(CARGO) run --quiet --package trainyard-testkit --example life
+
+test: lint ## Everything that has to pass before a change lands, and the size of the house.
+	$(CARGO) test --workspace
+	$(CARGO) xtask tidy
+
+test-all: test ## Adds the long ones.
+	TRAINYARD_CHAOS_RUNS=5000 $(CARGO) test --release --package trainyard-testkit --test it chaos
+	$(CARGO) bench --package trainyard-testkit
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- --deny warnings
+
+fmt:
+	$(CARGO) fmt --all
+
+generate: ## CRDs and the field reference, from the types.
+	$(CARGO) xtask generate
+
+bench: ## The figures of docs/performance.md.
+	$(CARGO) bench --package trainyard-testkit
