@@ -10,8 +10,12 @@ test: lint ## Everything that has to pass before a change lands, and the size of
 	$(CARGO) test --workspace
 	$(CARGO) xtask tidy
 
-test-all: test ## Adds the long ones.
-	TRAINYARD_CHAOS_RUNS=5000 $(CARGO) test --release --package trainyard-testkit --test it chaos
+test-all: test ## Adds the long ones: more chaos, and everything again under the published upstream CRDs (needs Go).
+	TRAINYARD_CHAOS_RUNS=5000 $(CARGO) test --release --package trainyard-testkit chaos
+	dir=$$(mktemp -d) && cd $$dir && go mod init upstream && \
+	  crds=$$(go mod download -json github.com/kubeflow/training-operator@v1.9.4 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/manifests/base/crds && \
+	  test -f $$crds/kubeflow.org_tfjobs.yaml && cd $(CURDIR) && \
+	  TRAINYARD_UPSTREAM_CRDS=$$crds $(CARGO) test --release --package trainyard-testkit
 	$(CARGO) bench --package trainyard-testkit
 
 lint:

@@ -1,5 +1,9 @@
 //! The CRDs a plane serves: ours, and others a cluster may keep when the operator is replaced.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
 use serde_json::{Value, json};
 use trainyard_core::Kind;
 
@@ -9,7 +13,8 @@ pub enum Crds {
     /// The ones we ship.
     Ours,
     /// As the operator we replace ships them: no default for `runPolicy`, and a status that prunes what it does
-    /// not know. Templates are open here, which keeps them small; nobody prunes pods anyway.
+    /// not know. Templates are open here, which keeps them small; nobody prunes pods anyway. Where the environment
+    /// variable `TRAINYARD_UPSTREAM_CRDS` names a directory, the files in it are taken instead: the real ones.
     #[default]
     Upstream,
     /// A spec that takes anything, as on a cluster with very old definitions: bad objects get in.
@@ -23,11 +28,28 @@ impl Crds {
     pub fn objects(&self, kinds: &[&Kind]) -> Vec<Value> {
         match self {
             Self::Ours => trainyard_host::crds::bundled().expect("the CRDs we ship can be read"),
-            Self::Upstream => kinds.iter().map(|kind| upstream(kind)).collect(),
+            Self::Upstream => {
+                kinds.iter().map(|kind| published(kind).unwrap_or_else(|| upstream(kind))).collect()
+            }
             Self::Open => kinds.iter().map(|kind| open(kind)).collect(),
             Self::Given(objects) => objects.clone(),
         }
     }
+}
+
+/// The definition that the operator we replace publishes, if somebody told us where it is. Kinds of tests have none.
+fn published(kind: &Kind) -> Option<Value> {
+    static READ: Mutex<BTreeMap<&'static str, Value>> = Mutex::new(BTreeMap::new());
+    let path = PathBuf::from(std::env::var_os("TRAINYARD_UPSTREAM_CRDS")?)
+        .join(format!("{}_{}.yaml", kind.group, kind.plural));
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = read.get(kind.name) {
+        return Some(known.clone());
+    }
+    let text = std::fs::read_to_string(path).ok()?;
+    let definition: Value = serde_saphyr::from_str(&text).expect("a published definition can be read");
+    read.insert(kind.name, definition.clone());
+    Some(definition)
 }
 
 /// A definition like those of the operator we replace.
