@@ -72,7 +72,9 @@ fn fatal(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)]) -> Option<String> {
                 Some(ending::failed_message(draft, role, draft.tally.of(role).failed))
             }
             RestartPolicy::ExitCode if pod.phase == Phase::Failed && !pod.ended_by_deletion() => {
-                let permanent = pod.exit_code(container).is_some_and(|code| code < 128);
+                // A program that is told to end by its node may end with any code: that code means nothing.
+                let own = !pod.cause().is_infrastructure();
+                let permanent = own && pod.exit_code(container).is_some_and(|code| code < 128);
                 let job = &draft.job().name;
                 permanent.then(|| format!("job \"{job}\" is failing because \"{role}\" replica(s) failed."))
             }

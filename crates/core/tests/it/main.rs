@@ -7,6 +7,7 @@
     reason = "a test that meets the unexpected has to fail, and loudly"
 )]
 
+mod causes;
 mod golden;
 mod job_gen;
 mod properties;

@@ -370,7 +370,9 @@ impl World {
         };
         pod.view.phase = Phase::Failed;
         pod.view.reason = Some("Evicted".into());
-        pod.view.containers[0].state = ContainerState::Waiting { reason: None };
+        let (reason, now) = (None, Some(self.now));
+        pod.view.containers[0].state =
+            ContainerState::Terminated { exit: 1, reason, started: now, finished: now };
         self.owing.insert(name.to_owned(), false);
         self.changed();
     }
