@@ -10,7 +10,8 @@ test: lint ## Everything that has to pass before a change lands, and the size of
 	$(CARGO) test --workspace
 	$(CARGO) xtask tidy
 
-test-all: test ## Adds the long ones: more chaos, and everything again under the published upstream CRDs (needs Go).
+test-all: test ## Adds the long ones: other worlds, more chaos, and everything again under the published upstream CRDs (needs Go).
+	TRAINYARD_SEED=random $(CARGO) test --package trainyard-core --test it properties
 	TRAINYARD_CHAOS_RUNS=5000 $(CARGO) test --release --package trainyard-testkit chaos
 	dir=$$(mktemp -d) && cd $$dir && go mod init upstream && \
 	  crds=$$(go mod download -json github.com/kubeflow/training-operator@v1.9.4 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/manifests/base/crds && \

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use proptest::test_runner::Config;
+use proptest::test_runner::{Config, RngSeed};
 use trainyard_core::*;
 
 use crate::job_gen::{JobSpec, job_spec};
@@ -93,8 +93,20 @@ fn world_after(spec: &JobSpec, exits: &BTreeMap<String, Vec<i32>>, steps: &[Step
     world
 }
 
+/// The same worlds each time, so that nobody's work is held up by a world that somebody else's work met. The long tests
+/// look at others: `TRAINYARD_SEED` is a number, or `random`.
 fn config() -> Config {
-    Config { cases: CASES, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() }
+    let rng_seed = match std::env::var("TRAINYARD_SEED") {
+        Ok(seed) => seed.parse().map_or(RngSeed::Random, RngSeed::Fixed),
+        Err(_) => RngSeed::Fixed(1),
+    };
+    Config {
+        cases: CASES,
+        rng_seed,
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    }
 }
 
 proptest! {
