@@ -115,7 +115,7 @@ fn trouble(seed: u64) -> (Faults, Vec<Death>) {
     if seed == 0 {
         return (Faults::none(), Vec::new());
     }
-    let rate = [0.02, 0.05, 0.08][usize::try_from(seed % 3).unwrap()];
+    let rate = [0.02, 0.05, 0.12][usize::try_from(seed % 3).unwrap()];
     // Every fourth run also kills the operator a few times.
     let deaths = (0..if seed.is_multiple_of(4) { 4 } else { 0 }).map(|i| Death {
         write: 1 + (seed * 7 + i * 13) % 40,
