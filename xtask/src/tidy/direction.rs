@@ -10,8 +10,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("trainyard-core", &["trainyard-api"]),
     ("trainyard-operator", &["trainyard-core", "trainyard-api"]),
     ("trainyard-apiserver", &[]),
-    ("trainyard-host", &["trainyard-api", "trainyard-core", "trainyard-operator", "trainyard-apiserver"]),
-    ("trainyard-cli", &["trainyard-host", "trainyard-core", "trainyard-operator", "trainyard-api"]),
+    ("trainyard-node", &[]),
+    (
+        "trainyard-host",
+        &["trainyard-api", "trainyard-core", "trainyard-operator", "trainyard-apiserver", "trainyard-node"],
+    ),
+    (
+        "trainyard-cli",
+        &["trainyard-host", "trainyard-core", "trainyard-operator", "trainyard-api", "trainyard-node"],
+    ),
     (
         TESTKIT,
         &["trainyard-host", "trainyard-operator", "trainyard-apiserver", "trainyard-core", "trainyard-api"],
