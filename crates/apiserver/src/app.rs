@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-use crate::builtin::NAMESPACE_TABLE;
 use crate::crd;
 use crate::failure::Failure;
+use crate::logs::PodLogs;
 use crate::registry::{Catalog, Registry, Served};
 use crate::rules::delete::{self, DeleteOptions};
-use crate::server::Clock;
+use crate::server::{Clock, Ready};
 use crate::store::{Key, Outcome, Store, Stored, Written};
 
 #[derive(Clone)]
@@ -24,14 +24,11 @@ pub(crate) struct App {
     pub(crate) namespaces: Arc<str>,
     /// How long events are kept.
     pub(crate) event_ttl: Duration,
+    pub(crate) ready: Ready,
+    pub(crate) pod_logs: Option<Arc<dyn PodLogs>>,
 }
 
 impl App {
-    pub(crate) fn new(store: Store, clock: Clock, stop: watch::Receiver<()>, event_ttl: Duration) -> Self {
-        let registry = Arc::new(Registry::new());
-        Self { store, registry, clock, stop, namespaces: NAMESPACE_TABLE.into(), event_ttl }
-    }
-
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }

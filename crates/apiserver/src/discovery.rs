@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::app::App;
+use crate::extension::ExtensionResource;
 use crate::http::Page;
 use crate::registry::{Catalog, Served};
 
@@ -10,22 +12,26 @@ const MINOR: &str = "34";
 
 pub(crate) enum Answer {
     Text(&'static str),
+    /// What is missing.
+    NotReady(String),
     Json(Value),
 }
 
-pub(crate) fn answer(catalog: &Catalog, page: &Page) -> Option<Answer> {
+pub(crate) fn answer(app: &App, page: &Page) -> Option<Answer> {
+    let catalog = &app.catalog();
     Some(match page {
-        Page::Health => Answer::Text("ok"),
+        Page::Live => Answer::Text("ok"),
+        Page::Ready => (app.ready)().map_or_else(Answer::NotReady, |()| Answer::Text("ok")),
         Page::Version => Answer::Json(version()),
         Page::CoreVersions => Answer::Json(json!({
             "kind": "APIVersions", "versions": catalog.versions(""), "serverAddressByClientCIDRs": [],
         })),
         Page::Groups => Answer::Json(json!({
             "kind": "APIGroupList", "apiVersion": "v1",
-            "groups": catalog.groups().map(|name| group(catalog, name)).collect::<Vec<_>>(),
+            "groups": catalog.groups().into_iter().map(|name| group(catalog, name)).collect::<Vec<_>>(),
         })),
         Page::Group(name) => {
-            catalog.groups().find(|known| known == name)?;
+            catalog.groups().contains(name.as_str()).then_some(())?;
             let mut group = group(catalog, name);
             if let Some(map) = group.as_object_mut() {
                 map.insert("kind".into(), "APIGroup".into());
@@ -56,12 +62,26 @@ fn group(catalog: &Catalog, name: &str) -> Value {
 }
 
 fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
-    let resources: Vec<Value> =
-        catalog.resources(group, version)?.flat_map(|served| entries(served)).collect();
+    let own = catalog.resources(group, version).map(|all| all.flat_map(|served| entries(served)));
+    let extension = catalog.extensions().iter().filter(|e| e.group == group && e.version == version);
+    let mut extension = extension.peekable();
+    if own.is_none() && extension.peek().is_none() {
+        return None;
+    }
+    let extended = extension.flat_map(|extension| extension.resources.iter().map(line));
+    let resources: Vec<Value> = own.into_iter().flatten().chain(extended).collect();
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     Some(json!({
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources,
     }))
+}
+
+/// A resource that somebody else serves.
+fn line(resource: &ExtensionResource) -> Value {
+    json!({
+        "name": resource.name, "singularName": resource.singular, "namespaced": resource.namespaced,
+        "kind": resource.kind, "verbs": resource.verbs,
+    })
 }
 
 /// A resource and its subresources.
@@ -99,6 +119,7 @@ fn entries(served: &Served) -> Vec<Value> {
     if served.is_core("pods") {
         sub("binding", "Binding", &["create"], None);
         sub("eviction", "Eviction", &["create"], Some(("policy", "v1")));
+        sub("log", "Pod", &["get"], None);
     }
     if served.is_core("namespaces") {
         sub("finalize", "Namespace", &["update"], None);

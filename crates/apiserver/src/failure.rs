@@ -135,20 +135,22 @@ impl Failure {
     }
 
     pub(crate) fn invalid(served: &Served, name: &str, causes: Vec<Cause>) -> Self {
-        let kind = match served.group.as_str() {
-            "" => served.kind.clone(),
-            group => format!("{}.{group}", served.kind),
+        Self::invalid_kind(&served.kind, &served.group, name, causes)
+    }
+
+    /// Something that is not a resource, and invalid nevertheless: options.
+    pub(crate) fn invalid_kind(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let qualified = match group {
+            "" => kind.to_owned(),
+            group => format!("{kind}.{group}"),
         };
         let texts: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
         let text = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let mut failure = Self::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {text}")).about(
-            &served.kind,
-            &served.group,
-            name,
-        );
+        let message = format!("{qualified} \"{name}\" is invalid: {text}");
+        let mut failure = Self::new(422, "Invalid", message).about(kind, group, name);
         let causes = causes
             .into_iter()
             .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
@@ -169,6 +171,20 @@ impl Failure {
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// Something that is not an object is not there.
+    pub(crate) fn missing(message: impl Into<String>) -> Self {
+        Self::new(404, "NotFound", message)
+    }
+
+    /// Part of the API, and not of this server.
+    pub(crate) fn not_implemented(message: impl Into<String>) -> Self {
+        Self::new(501, "NotImplemented", message)
     }
 
     pub(crate) fn method_not_allowed(message: impl Into<String>) -> Self {
@@ -238,6 +254,10 @@ impl Failure {
 
 impl From<BackendError> for Failure {
     fn from(error: BackendError) -> Self {
-        Self::internal(error)
+        match error {
+            // What is wrong, and what helps, first: this is for the person in front of the machine.
+            BackendError::Full(_) => Self::new(500, "InternalError", error.to_string()),
+            BackendError::Newer { .. } | BackendError::Storage(_) => Self::internal(error),
+        }
     }
 }

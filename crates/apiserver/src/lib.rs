@@ -9,25 +9,32 @@
 //! let client = kube::Client::new(server.router(), "default"); // in process, no socket
 //! ```
 //!
+//! On a socket it is `serve(auth::require(server.router(), tokens), listener, tls, shutdown)`.
+//!
 //! How a write goes: `http` reads the request and finds what is served under its path (`registry`); `rules` makes of the
 //! newest stored object and the request the next one; `store` swaps it in if nobody was quicker, commits it together with
 //! others, and only then shows it to readers and watchers. `gc` follows the store's events and cleans up after owners,
 //! namespaces and definitions that went away.
 
 mod app;
+pub mod auth;
 mod builtin;
 mod crd;
 mod discovery;
+mod extension;
 mod failure;
 mod gc;
 mod http;
+pub mod logs;
 mod object;
 pub mod patch;
 mod registry;
 mod rules;
 pub mod schema;
 pub mod selector;
+pub mod serve;
 mod server;
 pub mod store;
 
-pub use server::{Clock, OpenError, Options, Server};
+pub use extension::{Extension, ExtensionResource};
+pub use server::{Clock, OpenError, Options, Ready, Server};

@@ -1,10 +1,11 @@
 //! What is served: built-in resources from a table, custom ones from their definitions.
 
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::builtin;
+use crate::extension::Extension;
 use crate::object::meta;
 use crate::object::names::NameRule;
 use crate::schema::Structural;
@@ -127,6 +128,8 @@ type Versions = BTreeMap<String, BTreeMap<String, Arc<Served>>>;
 pub(crate) struct Catalog {
     groups: BTreeMap<String, Versions>,
     kinds: HashMap<(String, String), Arc<Served>>,
+    /// Served by others, listed by us.
+    extensions: Arc<[Extension]>,
 }
 
 impl Catalog {
@@ -156,20 +159,26 @@ impl Catalog {
     }
 
     /// Named groups, without the core group.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = &str> {
-        self.groups.keys().map(String::as_str).filter(|group| !group.is_empty())
+    pub(crate) fn groups(&self) -> BTreeSet<&str> {
+        let own = self.groups.keys().map(String::as_str).filter(|group| !group.is_empty());
+        own.chain(self.extensions.iter().map(|extension| extension.group.as_str())).collect()
     }
 
     /// The versions of a group, the most stable first.
     pub(crate) fn versions(&self, group: &str) -> Vec<&str> {
-        let mut versions: Vec<&str> =
-            self.groups.get(group).into_iter().flat_map(|v| v.keys()).map(String::as_str).collect();
+        let own = self.groups.get(group).into_iter().flat_map(|v| v.keys()).map(String::as_str);
+        let extended = self.extensions.iter().filter(|e| e.group == group).map(|e| e.version.as_str());
+        let mut versions: Vec<&str> = own.chain(extended).collect::<BTreeSet<_>>().into_iter().collect();
         versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
         versions
     }
 
     pub(crate) fn resources(&self, group: &str, version: &str) -> Option<impl Iterator<Item = &Arc<Served>>> {
         Some(self.groups.get(group)?.get(version)?.values())
+    }
+
+    pub(crate) fn extensions(&self) -> &[Extension] {
+        &self.extensions
     }
 
     /// Every resource once, whatever versions it has.
@@ -206,6 +215,7 @@ fn priority(version: &str) -> (u8, u64, u64) {
 pub(crate) struct Registry {
     catalog: RwLock<Arc<Catalog>>,
     definitions: Mutex<HashMap<String, Definition>>,
+    extensions: Arc<[Extension]>,
 }
 
 /// What a definition contributed, as of which revision.
@@ -216,8 +226,8 @@ struct Definition {
 }
 
 impl Registry {
-    pub(crate) fn new() -> Self {
-        let registry = Self { catalog: RwLock::default(), definitions: Mutex::default() };
+    pub(crate) fn new(extensions: Arc<[Extension]>) -> Self {
+        let registry = Self { catalog: RwLock::default(), definitions: Mutex::default(), extensions };
         registry.rebuild(&HashMap::new());
         registry
     }
@@ -249,7 +259,7 @@ impl Registry {
     }
 
     fn rebuild(&self, definitions: &HashMap<String, Definition>) {
-        let mut catalog = Catalog::default();
+        let mut catalog = Catalog { extensions: Arc::clone(&self.extensions), ..Catalog::default() };
         for served in builtin::table() {
             catalog.add(&Arc::new(served));
         }

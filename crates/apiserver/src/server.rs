@@ -11,15 +11,21 @@ use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::builtin::{self, CRD_TABLE, NAMESPACE_TABLE};
+use crate::extension::Extension;
 use crate::gc;
 use crate::http;
+use crate::logs::PodLogs;
 use crate::object::time;
+use crate::registry::Registry;
 use crate::store::backend::{Backend, BackendError};
 use crate::store::memory::Memory;
 use crate::store::{Key, Range, Stats, Store};
 
 /// Where the server takes the time from. Tests give it a clock that follows virtual time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What is missing before the server's answers can be relied on, if anything.
+pub type Ready = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// How a server is opened. The defaults are a server in memory with the namespaces of a new cluster.
 pub struct Options {
@@ -33,6 +39,12 @@ pub struct Options {
     pub namespaces: Vec<String>,
     /// How long an event is kept after its last change.
     pub event_ttl: Duration,
+    /// Asked by `/readyz`.
+    pub ready: Ready,
+    /// Where logs of pods come from; without it they cannot be read.
+    pub pod_logs: Option<Arc<dyn PodLogs>>,
+    /// API groups that somebody else in this process serves.
+    pub extensions: Vec<Extension>,
 }
 
 impl Default for Options {
@@ -45,6 +57,9 @@ impl Default for Options {
                 .map(str::to_owned)
                 .into(),
             event_ttl: Duration::from_secs(60 * 60),
+            ready: Arc::new(|| Ok(())),
+            pod_logs: None,
+            extensions: Vec::new(),
         }
     }
 }
@@ -91,6 +106,27 @@ impl Options {
     #[must_use]
     pub fn event_ttl(mut self, ttl: Duration) -> Self {
         self.event_ttl = ttl;
+        self
+    }
+
+    /// Answers `/readyz` with 200 while this is `Ok`, and otherwise with 500 and what it says is missing.
+    #[must_use]
+    pub fn ready(mut self, ready: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        self.ready = Arc::new(ready);
+        self
+    }
+
+    /// Takes the logs of pods from here.
+    #[must_use]
+    pub fn pod_logs(mut self, logs: Arc<dyn PodLogs>) -> Self {
+        self.pod_logs = Some(logs);
+        self
+    }
+
+    /// Serves one more API group, through its own router.
+    #[must_use]
+    pub fn extension(mut self, extension: Extension) -> Self {
+        self.extensions.push(extension);
         self
     }
 }
@@ -142,7 +178,16 @@ impl Server {
         let now = time((options.clock)());
         store.seed(options.namespaces.iter().map(|name| namespace(name, &now)).collect())?;
         let (stop, stopped) = watch::channel(());
-        let app = App::new(store, options.clock, stopped, options.event_ttl);
+        let app = App {
+            store,
+            registry: Arc::new(Registry::new(options.extensions.into())),
+            clock: options.clock,
+            stop: stopped,
+            namespaces: NAMESPACE_TABLE.into(),
+            event_ttl: options.event_ttl,
+            ready: options.ready,
+            pod_logs: options.pod_logs,
+        };
         let all = Range { prefix: "", after: None, limit: usize::MAX };
         for stored in app.store.page(CRD_TABLE, all).items {
             app.notice(&stored, false);

@@ -5,11 +5,12 @@ mod create;
 mod delete;
 mod get;
 mod list;
+mod log;
 mod patch;
 mod path;
 mod pods;
 mod query;
-mod reply;
+pub(crate) mod reply;
 mod scale;
 mod select;
 mod update;
@@ -21,6 +22,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::Method;
 use std::sync::Arc;
+use tower::ServiceExt;
 
 use self::body::Input;
 pub(crate) use self::path::Page;
@@ -58,6 +60,10 @@ impl Call {
 }
 
 async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response {
+    let extension = app.catalog().extensions().iter().find(|e| e.serves(request.uri().path())).cloned();
+    if let Some(extension) = extension {
+        return extension.router.oneshot(request).await.unwrap_or_else(|never| match never {});
+    }
     match route(app, request).await {
         Ok(response) => response,
         Err(failure) => reply::failure(&failure),
@@ -73,10 +79,14 @@ async fn route(app: Arc<App>, request: Request<Body>) -> Result<Response, Failur
             if parts.method != Method::GET && parts.method != Method::HEAD {
                 return Err(Failure::verb_not_allowed());
             }
-            Ok(discovery::answer(&app.catalog(), &page).map_or_else(reply::no_such_page, reply::discovery))
+            Ok(discovery::answer(&app, &page).map_or_else(reply::no_such_page, reply::discovery))
         }
         Path::Resource(target) => {
-            let render = Render::from_accept(&parts.headers)?;
+            // A log is text, whatever objects should look like.
+            let render = match target.subresource.as_deref() {
+                Some("log") => Render::Object,
+                _ => Render::from_accept(&parts.headers)?,
+            };
             let catalog = app.catalog();
             let Some(served) = catalog.get(&target.group, &target.version, &target.plural) else {
                 return Ok(reply::no_such_page());
@@ -145,8 +155,9 @@ async fn sub(call: Call, subresource: &str, method: &Method, input: Input) -> Re
         }
         ("binding", Method::POST) if pods => pods::bind(&call, input).await,
         ("eviction", Method::POST) if pods => pods::evict(&call, input).await,
+        ("log", Method::GET | Method::HEAD) if pods => log::read(&call).await,
         ("status" | "scale", _) => Err(Failure::verb_not_allowed()),
-        ("binding" | "eviction", _) if pods => Err(Failure::verb_not_allowed()),
+        ("binding" | "eviction" | "log", _) if pods => Err(Failure::verb_not_allowed()),
         _ => Ok(reply::no_such_page()),
     }
 }

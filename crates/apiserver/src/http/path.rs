@@ -24,7 +24,8 @@ pub(crate) struct Target {
 /// A page about the API itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Page {
-    Health,
+    Live,
+    Ready,
     Version,
     CoreVersions,
     Groups,
@@ -42,7 +43,8 @@ pub(crate) fn parse(path: &str) -> Path {
     }
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
     match parts.as_slice() {
-        ["livez" | "readyz" | "healthz", ..] => Path::Discovery(Page::Health),
+        ["livez" | "healthz", ..] => Path::Discovery(Page::Live),
+        ["readyz", ..] => Path::Discovery(Page::Ready),
         ["version"] => Path::Discovery(Page::Version),
         ["api"] => Path::Discovery(Page::CoreVersions),
         ["apis"] => Path::Discovery(Page::Groups),

@@ -22,7 +22,9 @@ pub(crate) async fn bind(call: &Call, input: Input) -> Result<Response, Failure>
     let decide = |current: Option<&Stored>| {
         let current = current.ok_or_else(|| Failure::not_found(&call.served, &call.name))?;
         let pod = current.value().map_err(Failure::internal)?;
-        placed(call, pod, node, uid, &now).map(Outcome::Put)
+        let mut pod = placed(call, pod, node, uid, &now)?;
+        copy_marks(&body, &mut pod);
+        Ok(Outcome::Put(pod))
     };
     match call.app.transact(&call.key(), &[], decide).await? {
         Written::Put(_) => {
@@ -54,6 +56,18 @@ fn placed(call: &Call, mut pod: Value, node: &str, uid: &str, now: &str) -> Resu
     conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
     set_at(&mut pod, &["status".into(), "conditions".into()], conditions.into());
     Ok(pod)
+}
+
+/// Labels and annotations of a binding become the pod's: a scheduler says with them what it gave to the pod.
+fn copy_marks(binding: &Value, pod: &mut Value) {
+    for field in ["labels", "annotations"] {
+        let Some(marks) = at(binding, &format!("metadata.{field}")).and_then(Value::as_object) else {
+            continue;
+        };
+        for (name, value) in marks {
+            set_at(pod, &["metadata".into(), field.into(), name.clone()], value.clone());
+        }
+    }
 }
 
 /// `pods/x/eviction`: a deletion by another name, until disruption budgets are served.

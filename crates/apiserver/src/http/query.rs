@@ -39,7 +39,20 @@ impl Query {
         ["true", "1", "True", "t"].contains(&self.get(key))
     }
 
+    /// A flag of the older kind: anything but a no is a yes.
+    pub(crate) fn switch(&self, key: &str) -> bool {
+        self.has(key) && !["", "false", "0"].contains(&self.get(key).to_ascii_lowercase().as_str())
+    }
+
+    pub(crate) fn integer(&self, key: &str) -> Result<Option<i64>, Failure> {
+        self.parsed(key)
+    }
+
     pub(crate) fn number(&self, key: &str) -> Result<Option<u64>, Failure> {
+        self.parsed(key)
+    }
+
+    fn parsed<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, Failure> {
         match self.get(key) {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(|_| {

@@ -151,6 +151,17 @@ pub(crate) fn success(code: u16, served: &Served, object: &Value) -> Response {
     json(code, status.to_string())
 }
 
+/// A log: text, of which encoding nobody knows.
+pub(crate) fn log(body: Body) -> Response {
+    respond(200, HeaderValue::from_static("text/plain"), body)
+}
+
+pub(crate) fn empty(code: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = code;
+    response
+}
+
 /// What a path that addresses nothing is answered with.
 pub(crate) fn no_such_page() -> Response {
     respond(404, TEXT, "404 page not found\n")
@@ -159,6 +170,7 @@ pub(crate) fn no_such_page() -> Response {
 pub(crate) fn discovery(answer: Answer) -> Response {
     match answer {
         Answer::Text(text) => respond(200, TEXT, text),
+        Answer::NotReady(why) => respond(500, TEXT, format!("[-]{why}\nreadyz check failed\n")),
         Answer::Json(value) => json(200, value.to_string()),
     }
 }

@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::object::{meta_mut, set_meta};
 use crate::registry::Served;
+use crate::serve::Endless;
 use crate::store::{Event, EventKind, Gone, Range, Stored};
 
 /// A watch without `timeoutSeconds` ends after this time.
@@ -68,7 +69,9 @@ pub(crate) async fn watch(call: Call) -> Result<Response, Failure> {
         let line = watcher.next().await?;
         Some((Ok::<Bytes, Infallible>(line), watcher))
     });
-    Ok(reply::json(200, Body::from_stream(lines)))
+    let mut response = reply::json(200, Body::from_stream(lines));
+    response.extensions_mut().insert(Endless);
+    Ok(response)
 }
 
 fn too_old(revision: u64) -> Failure {

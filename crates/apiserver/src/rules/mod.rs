@@ -3,6 +3,7 @@
 pub(crate) mod admit;
 pub(crate) mod create;
 pub(crate) mod delete;
+pub(crate) mod log;
 pub(crate) mod scale;
 pub(crate) mod update;
 

@@ -23,18 +23,26 @@ pub struct Loaded {
 }
 
 /// Why a write could not be made durable.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum BackendError {
     /// The data directory belongs to a newer format than this binary reads.
     #[error(
-        "the data directory has format version {found}, this binary reads up to {known}: use a newer trainyard"
+        "the data directory was written by {writer}, which is newer than this one: it has data format {found}, and \
+         trainyard {} reads up to {known}. Start {writer} or later, or choose another data directory; the objects \
+         in this one are untouched",
+        env!("CARGO_PKG_VERSION")
     )]
     Newer {
+        /// Who wrote it, as far as is known: `trainyard 1.2.3`.
+        writer: String,
         /// Version in the directory.
         found: u64,
         /// Newest version this binary reads.
         known: u64,
     },
+    /// There is no space left; nothing of the batch was committed, and the next one may be if space is freed.
+    #[error("the data directory is full ({0}): free some space; nothing that was acknowledged is lost")]
+    Full(String),
     /// The storage itself failed; nothing of the batch was committed.
     #[error("storage failed: {0}")]
     Storage(String),

@@ -46,10 +46,6 @@ fn publish(shared: &Shared, batch: Vec<Decided>) {
 }
 
 fn fail(shared: &Shared, batch: Vec<Decided>, error: &BackendError) {
-    let why = match error {
-        BackendError::Storage(why) => why.clone(),
-        other @ BackendError::Newer { .. } => other.to_string(),
-    };
     tracing::error!(%error, writes = batch.len(), "commit failed; its writes are rolled back");
     let later = {
         let mut state = shared.write();
@@ -58,6 +54,6 @@ fn fail(shared: &Shared, batch: Vec<Decided>, error: &BackendError) {
         later
     };
     for decided in batch.into_iter().chain(later) {
-        let _ = decided.answer.send(Err(why.clone()));
+        let _ = decided.answer.send(Err(error.clone()));
     }
 }

@@ -61,7 +61,7 @@ enum Submitted {
     /// Durable and visible.
     Done(Arc<Event>),
     /// On its way to the disk.
-    Waiting(Arc<Event>, oneshot::Receiver<Result<(), String>>),
+    Waiting(Arc<Event>, oneshot::Receiver<Result<(), BackendError>>),
     Nothing,
 }
 
@@ -235,9 +235,7 @@ impl Store {
                 Submitted::Done(event) => return Ok(written(&event)),
                 Submitted::Waiting(event, answer) => {
                     let durable = answer.await.map_err(|_| ended())?;
-                    return durable
-                        .map(|()| written(&event))
-                        .map_err(|why| BackendError::Storage(why).into());
+                    return durable.map(|()| written(&event)).map_err(Into::into);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Objects in one file, through the redb crate: a crash at any moment leaves every acknowledged write and no part of
 //! another.
 
+mod format;
 #[cfg(test)]
 mod tests;
 
@@ -9,15 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use redb::{
-    Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition,
-    TableError,
-};
+use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::backend::{Backend, BackendError, Loaded, Write};
-
-/// Newest layout of the tables below this binary reads and writes.
-const FORMAT: u64 = 1;
 
 /// `format` and `revision`.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -40,11 +35,14 @@ pub struct Redb {
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     /// Nothing after an error, until the file could be opened again.
     database: Option<Database>,
     /// How to take back a batch that failed, when it is not known yet whether it reached the file.
     undo: Option<Undo>,
+    /// Whether the file says that this binary writes to it.
+    signed: bool,
 }
 
 /// A stored object: revision of its last write, stored JSON.
@@ -67,7 +65,7 @@ impl Redb {
     ///
     /// # Errors
     /// [`BackendError::Newer`] when a newer binary wrote it, [`BackendError::Storage`] when it cannot be opened, is
-    /// damaged, or is open in another process.
+    /// damaged, or is open in another process, [`BackendError::Full`] when a new one finds no space.
     pub fn open(path: &Path) -> Result<Self, BackendError> {
         create_directory(path).map_err(|e| failed(path, &e))?;
         let file = path.to_owned();
@@ -80,8 +78,7 @@ impl Redb {
     }
 
     fn with(path: &Path, open: Opener) -> Result<Self, BackendError> {
-        let this =
-            Self { open, path: path.to_owned(), state: Mutex::new(State { database: None, undo: None }) };
+        let this = Self { open, path: path.to_owned(), state: Mutex::new(State::default()) };
         let mut state = this.lock();
         this.ready(&mut state)?;
         drop(state);
@@ -99,7 +96,7 @@ impl Redb {
             Some(database) => database,
             None => {
                 let database = (self.open)().map_err(|e| self.cannot_open(e))?;
-                check_format(&database).map_err(|e| e.into_backend(&self.path))?;
+                format::check(&database).map_err(|e| e.into_backend(&self.path))?;
                 database
             }
         };
@@ -163,9 +160,11 @@ impl Backend for Redb {
             return Ok(());
         }
         let mut state = self.lock();
+        let sign = !state.signed;
         let database = self.ready(&mut state)?;
         let mut undo = Undo { revision: 0, objects: Vec::with_capacity(batch.len()) };
-        let Err(error) = write(database, batch, &mut undo) else {
+        let Err(error) = write(database, batch, sign, &mut undo) else {
+            state.signed = true;
             return Ok(());
         };
         // Whether the batch is in the file now is not known: an error can come after the write that made it so. So
@@ -183,53 +182,25 @@ impl Backend for Redb {
     }
 }
 
-fn failed(path: &Path, error: &dyn std::error::Error) -> BackendError {
-    BackendError::Storage(format!("{}: {error}", path.display()))
+fn failed(path: &Path, error: &(dyn std::error::Error + 'static)) -> BackendError {
+    let text = format!("{}: {error}", path.display());
+    if is_full(error) { BackendError::Full(text) } else { BackendError::Storage(text) }
 }
 
-/// Why a file that opened is still not usable.
-enum Unusable {
-    Newer(u64),
-    Redb(redb::Error),
-}
-
-impl Unusable {
-    fn into_backend(self, path: &Path) -> BackendError {
-        match self {
-            Self::Newer(found) => BackendError::Newer { found, known: FORMAT },
-            Self::Redb(error) => failed(path, &error),
-        }
-    }
-}
-
-impl<E: Into<redb::Error>> From<E> for Unusable {
-    fn from(error: E) -> Self {
-        Self::Redb(error.into())
-    }
-}
-
-/// Refuses a file of a newer format, before anything is written to it, and prepares an empty one.
-fn check_format(database: &Database) -> Result<(), Unusable> {
-    let found = match database.begin_read()?.open_table(META) {
-        Ok(table) => table.get("format")?.map(|v| v.value()),
-        Err(TableError::TableDoesNotExist(_)) => None,
-        Err(error) => return Err(error.into()),
+/// Whether there was no space, however deep the layers above have buried it.
+fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let io = match error.downcast_ref::<redb::Error>() {
+        Some(redb::Error::Io(io)) => Some(io),
+        _ => match error.downcast_ref::<DatabaseError>() {
+            Some(DatabaseError::Storage(redb::StorageError::Io(io))) => Some(io),
+            _ => error.downcast_ref::<std::io::Error>(),
+        },
     };
-    match found {
-        Some(found) if found > FORMAT => return Err(Unusable::Newer(found)),
-        Some(_) => return Ok(()),
-        None => {}
-    }
-    let mut transaction = database.begin_write()?;
-    transaction.set_durability(Durability::Immediate)?;
-    {
-        let mut meta = transaction.open_table(META)?;
-        meta.insert("format", FORMAT)?;
-        meta.insert("revision", 0)?;
-        transaction.open_table(OBJECTS)?;
-    }
-    transaction.commit()?;
-    Ok(())
+    let full = |kind| {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
+    };
+    io.is_some_and(|io| full(io.kind()))
 }
 
 fn read_all(database: &Database) -> Result<Loaded, redb::Error> {
@@ -246,7 +217,7 @@ fn read_all(database: &Database) -> Result<Loaded, redb::Error> {
 }
 
 /// One transaction for the batch. What it overwrites goes to `undo` first.
-fn write(database: &Database, batch: &[Write], undo: &mut Undo) -> Result<(), redb::Error> {
+fn write(database: &Database, batch: &[Write], sign: bool, undo: &mut Undo) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
     {
@@ -268,6 +239,9 @@ fn write(database: &Database, batch: &[Write], undo: &mut Undo) -> Result<(), re
             last = last.max(write.revision);
         }
         meta.insert("revision", last)?;
+    }
+    if sign {
+        format::sign(&transaction)?;
     }
     transaction.commit()?;
     Ok(())

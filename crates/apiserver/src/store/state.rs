@@ -26,7 +26,7 @@ pub enum Outcome {
 pub(super) struct Decided {
     pub(super) event: Arc<Event>,
     /// Told once the write is durable, or why it is not.
-    pub(super) answer: oneshot::Sender<Result<(), String>>,
+    pub(super) answer: oneshot::Sender<Result<(), BackendError>>,
 }
 
 impl Decided {

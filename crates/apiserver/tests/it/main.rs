@@ -9,16 +9,24 @@ mod custom;
 #[cfg(test)]
 mod durability;
 #[cfg(test)]
+mod extensions;
+#[cfg(test)]
+mod fulldisk;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod patches;
 #[cfg(test)]
 mod pods;
 #[cfg(test)]
 mod property;
+#[cfg(test)]
+mod serving;
 #[cfg(test)]
 mod watches;

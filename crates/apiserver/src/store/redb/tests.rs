@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use redb::StorageBackend;
 
+use super::format::{ABOUT, FORMAT};
 use super::*;
 
 fn put(revision: u64, key: &str, value: &str) -> Write {
@@ -78,13 +79,16 @@ fn a_newer_format_is_refused_and_left_alone() {
     let database = Database::create(&path).unwrap();
     let transaction = database.begin_write().unwrap();
     transaction.open_table(META).unwrap().insert("format", FORMAT + 1).unwrap();
+    transaction.open_table(ABOUT).unwrap().insert("writer", "trainyard 99.0.0").unwrap();
     transaction.commit().unwrap();
     drop(database);
-    let error = Redb::open(&path).unwrap_err();
-    assert!(
-        matches!(error, BackendError::Newer { found, known } if found == FORMAT + 1 && known == FORMAT),
-        "{error}"
-    );
+    let error = Redb::open(&path).unwrap_err().to_string();
+    for part in ["written by trainyard 99.0.0", "newer", "Start trainyard 99.0.0 or later", "data format 2"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let left = Database::create(&path).unwrap().begin_read().unwrap();
+    assert_eq!(left.open_table(META).unwrap().get("format").unwrap().unwrap().value(), FORMAT + 1);
+    assert_eq!(left.open_table(ABOUT).unwrap().get("writer").unwrap().unwrap().value(), "trainyard 99.0.0");
 }
 
 #[test]
@@ -209,7 +213,7 @@ fn a_failed_commit_leaves_nothing_and_the_handle_works() {
             }
             failures += 1;
             let error = result.unwrap_err().to_string();
-            assert!(error.starts_with("storage failed: /test/disk: "), "{error}");
+            assert!(error.starts_with("the data directory is full (/test/disk: "), "{error}");
             let mut expected = vec![("a", 1, "1"), ("b", 2, "2")];
             let mut revision = 2;
             if second.is_ok() {
