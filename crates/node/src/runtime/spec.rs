@@ -25,6 +25,9 @@ pub struct ContainerSpec {
     pub group: Option<u32>,
     /// Resource limits, where the machine can keep them.
     pub limits: Limits,
+    /// The soft limit of open files; as it is if absent.
+    #[serde(default)]
+    pub open_files: Option<u64>,
     /// How much of the log is kept.
     pub log: LogRules,
     /// What happens when the control plane goes away.
@@ -49,6 +52,15 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Thousandths of a processor.
     pub cpu_millis: Option<u64>,
+}
+
+/// Which limits this machine can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enforceable {
+    /// A container beyond its memory is killed.
+    pub memory: bool,
+    /// A container gets no more processor time than it may.
+    pub cpu: bool,
 }
 
 /// How much of the log is kept.

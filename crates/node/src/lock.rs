@@ -1,0 +1,101 @@
+//! A lock on a file that its holder's death releases, and that others may look at without touching it.
+//!
+//! The kernel keeps it per open file, not per process (an "open file description lock"): no child inherits it, since
+//! the descriptor is closed on `exec`, and closing another descriptor of the same file does not lose it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+use thiserror::Error;
+
+/// The pid is written with a fixed width, so that a reader never sees half of an old one behind a new one.
+const WIDTH: usize = 11;
+
+/// A lock that is held while this value lives.
+#[derive(Debug)]
+pub struct FileLock {
+    file: File,
+}
+
+impl Drop for FileLock {
+    /// Said and not only let go: a child that is just being started has a copy of the descriptor for a moment.
+    fn drop(&mut self) {
+        let _closed_anyway = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_UNLCK)));
+    }
+}
+
+/// Why a lock was not taken.
+#[derive(Debug, Error)]
+pub enum LockError {
+    /// Somebody else has it.
+    #[error("somebody else holds it{}", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    Held {
+        /// Who, if it has said so already.
+        pid: Option<u32>,
+    },
+    /// The file itself is the trouble.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl FileLock {
+    /// Takes the lock or says who has it; never waits, since what is locked here is held for as long as a process lives.
+    ///
+    /// # Errors
+    /// When somebody holds it, or the file cannot be made or written.
+    pub fn acquire(path: &Path) -> Result<Self, LockError> {
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&whole_file(libc::F_WRLCK))) {
+            Ok(_) => {}
+            Err(Errno::EAGAIN | Errno::EACCES) => return Err(LockError::Held { pid: read_pid(&file) }),
+            Err(error) => return Err(LockError::Io(error.into())),
+        }
+        file.write_all_at(format!("{:>1$}\n", std::process::id(), WIDTH - 1).as_bytes(), 0)?;
+        Ok(Self { file })
+    }
+}
+
+/// Whether somebody holds the lock. Only looks: whoever starts at this moment is not disturbed. A lock that cannot be
+/// looked at (no descriptor is left, say) counts as held: what depends on a free one is an end, and that cannot be undone.
+pub fn is_held(path: &Path) -> bool {
+    match File::open(path) {
+        Ok(file) => locked(&file),
+        Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+    }
+}
+
+/// Who holds the lock, if anybody does and has said so already.
+pub fn holder(path: &Path) -> Option<u32> {
+    let file = File::open(path).ok()?;
+    locked(&file).then(|| read_pid(&file)).flatten()
+}
+
+fn locked(file: &File) -> bool {
+    let mut found = whole_file(libc::F_WRLCK);
+    match fcntl(file, FcntlArg::F_OFD_GETLK(&mut found)) {
+        Ok(_) => i32::from(found.l_type) != libc::F_UNLCK,
+        Err(_) => false,
+    }
+}
+
+fn read_pid(file: &File) -> Option<u32> {
+    let mut text = [0; WIDTH];
+    file.read_exact_at(&mut text, 0).ok()?;
+    std::str::from_utf8(&text).ok()?.trim().parse().ok()
+}
+
+fn whole_file(kind: i32) -> libc::flock {
+    libc::flock {
+        l_type: i16::try_from(kind).unwrap_or_default(),
+        l_whence: i16::try_from(libc::SEEK_SET).unwrap_or_default(),
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}

@@ -1,0 +1,75 @@
+//! What a node is told at its start.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::inventory::Inventory;
+use crate::pod::BackOff;
+use crate::runtime::LogRules;
+
+/// Tells the time.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How a node runs.
+#[derive(Clone)]
+pub struct Options {
+    /// Its name. Pods stay bound to it across restarts, so it must not change with the host's name.
+    pub name: String,
+    /// The data directory.
+    pub root: PathBuf,
+    /// What the machine has to give.
+    pub inventory: Inventory,
+    /// The program that knows the shim modes: normally this one.
+    pub shim: PathBuf,
+    /// The file the control plane holds a lock on while it lives.
+    pub lock: PathBuf,
+    /// Containers end when the control plane has been away for this long; never if absent.
+    pub orphans_after: Option<Duration>,
+    /// What containers find around them.
+    pub surroundings: Surroundings,
+    /// How often and how late a container that ended is started again.
+    pub back_off: BackOff,
+    /// How many files a container may open, before it asks for more; as many as this process if absent.
+    pub open_files: Option<u64>,
+    /// How much of each log is kept.
+    pub log: LogRules,
+    /// How long logs are kept after their pod is gone.
+    pub keep_logs: Duration,
+    /// What the time is.
+    pub clock: Clock,
+}
+
+/// What containers find around them, before their own `env` and `workingDir`.
+#[derive(Clone, Debug)]
+pub enum Surroundings {
+    /// The working directory and the environment of whoever called: for `run`.
+    Caller {
+        /// Where containers start.
+        directory: PathBuf,
+        /// What they inherit.
+        env: BTreeMap<String, String>,
+    },
+    /// A directory per pod and a few variables: for a long-running control plane, whose own environment is nobody's
+    /// business.
+    Clean,
+}
+
+impl Options {
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+}
+
+/// What a container gets in [`Surroundings::Clean`].
+pub(crate) fn clean_env(home: &str) -> BTreeMap<String, String> {
+    let fixed = [
+        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("LANG", "C.UTF-8"),
+        ("HOME", home),
+    ];
+    fixed.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}

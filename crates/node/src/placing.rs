@@ -1,0 +1,262 @@
+//! Carrying out what the scheduler decides: binding pods to this machine, and saying why others wait.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Error};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::schedule::{Decision, GPUS, schedule, split};
+use crate::shared::Shared;
+use crate::watch::Odd;
+
+/// Why a pod waits may change with every pod that ends; it is written at most this often.
+const REWORD: SignedDuration = SignedDuration::from_secs(5);
+/// And at most this often for all pods together.
+const REWORD_ALL: SignedDuration = SignedDuration::from_millis(50);
+/// After a write that failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// Bindings and conditions that are written at once.
+const WRITES: usize = 16;
+/// What waits is looked at again after this long even if nothing happens: who waits long gets precedence.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// How a binding went.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// The watch will show it.
+    Bound,
+    /// It is to be placed again.
+    NotBound(String),
+    /// It has changed since: if it still waits, it is told again.
+    NotTold(String),
+}
+
+pub(crate) struct Placing {
+    shared: Arc<Shared>,
+    /// Pods that are being bound, with their GPUs: they count as placed until the watch says otherwise.
+    assumed: BTreeMap<String, Vec<String>>,
+    /// What each waiting pod was told, and when.
+    told: BTreeMap<String, (String, Timestamp)>,
+    results: mpsc::UnboundedSender<Verdict>,
+    turns: Arc<tokio::sync::Semaphore>,
+}
+
+impl Placing {
+    pub(crate) fn new(shared: Arc<Shared>) -> (Self, mpsc::UnboundedReceiver<Verdict>) {
+        let (results, verdicts) = mpsc::unbounded_channel();
+        let turns = Arc::new(tokio::sync::Semaphore::new(WRITES));
+        (Self { shared, assumed: BTreeMap::new(), told: BTreeMap::new(), results, turns }, verdicts)
+    }
+
+    pub(crate) fn settle(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Bound => {}
+            Verdict::NotBound(uid) => drop(self.assumed.remove(&uid)),
+            Verdict::NotTold(uid) => drop(self.told.remove(&uid)),
+        }
+    }
+
+    pub(crate) fn forget(&mut self, uid: &str) {
+        self.assumed.remove(uid);
+        self.told.remove(uid);
+    }
+
+    /// Decides about all pods. Returns after how long to look again.
+    pub(crate) fn place<'a>(&mut self, pods: impl Iterator<Item = &'a Arc<Pod>>) -> Option<Duration> {
+        let now = self.shared.options.now();
+        let by_uid: BTreeMap<&str, &Arc<Pod>> =
+            pods.filter_map(|pod| Some((pod.metadata.uid.as_deref()?, pod))).collect();
+        self.assumed.retain(|uid, _| by_uid.get(uid.as_str()).is_some_and(|pod| !is_bound(pod)));
+        let all = by_uid.values().map(|pod| &***pod);
+        let (waiting, placed) = split(all, &self.assumed, &self.shared.options.inventory);
+        if waiting.is_empty() {
+            return None;
+        }
+        let decisions = schedule(&waiting, &placed, &self.shared.options.inventory, now);
+        let mut waits = BTreeSet::new();
+        let crowd = i32::try_from(waiting.len()).unwrap_or(i32::MAX);
+        let pause = REWORD_ALL.saturating_mul(crowd).max(REWORD);
+        for decision in decisions {
+            match decision {
+                Decision::Place { pod: key, gpus } => {
+                    if let Some(pod) = by_uid.get(key.uid.as_str()) {
+                        self.bind(pod, gpus, now);
+                    }
+                }
+                Decision::Wait { pod: key, message, .. } => {
+                    if let Some(pod) = by_uid.get(key.uid.as_str()) {
+                        self.tell(pod, message, now, pause);
+                    }
+                    waits.insert(key.uid);
+                }
+            }
+        }
+        self.told.retain(|uid, _| waits.contains(uid));
+        (!waits.is_empty()).then_some(LOOK_AGAIN)
+    }
+
+    /// Says on a pod that cannot be read why nothing happens to it.
+    pub(crate) fn refuse(&self, odd: Odd) {
+        let (shared, turns, now) =
+            (Arc::clone(&self.shared), Arc::clone(&self.turns), self.shared.options.now());
+        self.shared.spawn(async move {
+            let _turn = turns.acquire().await;
+            let api: Api<kube::api::DynamicObject> = Api::namespaced_with(
+                shared.client.clone(),
+                &odd.namespace,
+                &kube::api::ApiResource::erase::<Pod>(&()),
+            );
+            let condition = json!({
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "message": format!("this pod cannot be read: {}: correct it and create it again", odd.why),
+                "lastTransitionTime": format!("{now:.0}"),
+            });
+            let patch = json!({ "metadata": { "uid": odd.uid }, "status": { "conditions": [condition] } });
+            let params = PatchParams::default();
+            if let Err(error) = api.patch_status(&odd.name, &params, &Patch::Merge(patch)).await {
+                tracing::warn!(odd.namespace, odd.name, odd.why, %error, "a pod cannot be read, nor told so");
+            }
+        });
+    }
+
+    fn bind(&mut self, pod: &Arc<Pod>, gpus: Vec<String>, now: Timestamp) {
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        self.assumed.insert(uid.clone(), gpus.clone());
+        let (shared, results, pod) = (Arc::clone(&self.shared), self.results.clone(), Arc::clone(pod));
+        let turns = Arc::clone(&self.turns);
+        self.shared.spawn(async move {
+            let _turn = turns.acquire().await;
+            let verdict = match bind(&shared.client, &shared.options.name, &pod, &gpus).await {
+                Ok(()) => {
+                    let said = format!("Assigned to {}", shared.options.name);
+                    shared.events.normal(&pod, "Scheduled", &said, now);
+                    Verdict::Bound
+                }
+                Err(error) => {
+                    tracing::debug!(pod = ?pod.metadata.name, %error, "a pod was not bound");
+                    // An API that refuses everything must not be asked without a pause.
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                    Verdict::NotBound(uid)
+                }
+            };
+            // Nobody listens any more when the node stops.
+            let _ = results.send(verdict);
+        });
+    }
+
+    fn tell(&mut self, pod: &Arc<Pod>, message: String, now: Timestamp, pause: SignedDuration) {
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let before = self.told.get(&uid);
+        if before.is_some_and(|(before, at)| *before == message || now.duration_since(*at) < pause) {
+            return;
+        }
+        // The condition has the newest reason; one event is enough to find it.
+        let first = before.is_none() && !says(pod, &message);
+        self.told.insert(uid.clone(), (message.clone(), now));
+        let (shared, pod, turns) = (Arc::clone(&self.shared), Arc::clone(pod), Arc::clone(&self.turns));
+        let results = self.results.clone();
+        self.shared.spawn(async move {
+            let _turn = turns.acquire().await;
+            if first {
+                shared.events.warning(&pod, "FailedScheduling", &message, now);
+            }
+            if let Err(error) = explain(&shared.client, &pod, &message, now).await {
+                tracing::debug!(pod = ?pod.metadata.name, %error, "cannot say why a pod waits");
+                tokio::time::sleep(AFTER_FAILURE).await;
+                let _ = results.send(Verdict::NotTold(uid));
+            }
+        });
+    }
+}
+
+/// Whether the pod says so already.
+fn says(pod: &Pod, message: &str) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|c| c.type_ == "PodScheduled" && c.message.as_deref() == Some(message))
+}
+
+fn api(client: &Client, pod: &Pod) -> Api<Pod> {
+    Api::namespaced(client.clone(), pod.metadata.namespace.as_deref().unwrap_or_default())
+}
+
+/// Binds a pod to a node; the GPUs it may use travel with the binding, so that there is no moment in between.
+async fn bind(client: &Client, node: &str, pod: &Pod, gpus: &[String]) -> Result<(), Error> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let mut binding = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": { "name": name, "uid": pod.metadata.uid },
+        "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+    });
+    if let Some(metadata) = binding.get_mut("metadata").filter(|_| !gpus.is_empty()) {
+        metadata["annotations"] = json!({ GPUS: gpus.join(",") });
+    }
+    let params = kube::api::PostParams::default();
+    let _: serde_json::Value =
+        api(client, pod).create_subresource("binding", name, &params, &binding).await?;
+    Ok(())
+}
+
+async fn explain(client: &Client, pod: &Pod, message: &str, now: Timestamp) -> Result<(), Error> {
+    if says(pod, message) {
+        return Ok(());
+    }
+    let old = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let mut conditions: Vec<serde_json::Value> = old
+        .iter()
+        .filter(|c| c.type_ != "PodScheduled")
+        .filter_map(|c| serde_json::to_value(c).ok())
+        .collect();
+    let before = old.iter().find(|c| c.type_ == "PodScheduled" && c.status == "False");
+    let since = before.and_then(|c| c.last_transition_time.as_ref()).map_or(now, |time| time.0);
+    conditions.push(json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+        "lastTransitionTime": format!("{since:.0}"),
+    }));
+    // Only to what was seen: by now it may have been placed, run and ended, and that is not to be written over.
+    let seen = json!({ "uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version });
+    let patch = json!({ "metadata": seen, "status": { "phase": "Pending", "conditions": conditions } });
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    api(client, pod).patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)
+}
+
+fn is_bound(pod: &Pod) -> bool {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    node.is_some_and(|node| !node.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever is slow to say that a pod waits must not say it of one that has run meanwhile.
+    #[tokio::test]
+    async fn an_explanation_that_comes_late_is_dropped() {
+        let server = trainyard_apiserver::Server::open(trainyard_apiserver::Server::options()).unwrap();
+        let client = Client::new(server.router(), "default");
+        let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+        let pod =
+            json!({ "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+        let params = kube::api::PostParams::default();
+        let seen = pods.create(&params, &serde_json::from_value(pod).unwrap()).await.unwrap();
+        bind(&client, "here", &seen, &[]).await.unwrap();
+        let ended = Patch::Merge(json!({ "status": { "phase": "Succeeded" } }));
+        pods.patch_status("p", &PatchParams::default(), &ended).await.unwrap();
+        let late = explain(&client, &seen, "waiting for room", Timestamp::UNIX_EPOCH).await.unwrap_err();
+        assert!(matches!(&late, Error::Api(status) if status.is_conflict()), "{late}");
+        let now = pods.get("p").await.unwrap();
+        assert_eq!(now.status.unwrap().phase.as_deref(), Some("Succeeded"));
+        // To what was seen last it is said.
+        let seen = pods.get("p").await.unwrap();
+        explain(&client, &seen, "waiting for room", Timestamp::UNIX_EPOCH).await.unwrap();
+        assert!(says(&pods.get("p").await.unwrap(), "waiting for room"));
+    }
+}

@@ -1,0 +1,114 @@
+//! What all workers of a node share.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::disk::Disk;
+use crate::events::Events;
+use crate::options::Options;
+use crate::pod::ADDRESS;
+use crate::runtime::{Instance, Runtime};
+use crate::sources::NodeFacts;
+
+/// Containers that are started at once.
+const STARTS: usize = 8;
+/// After a failure to end what is left of a pod.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// A container that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) uid: String,
+    pub(crate) namespace: String,
+    pub(crate) pod: String,
+    pub(crate) container: String,
+    /// Of its pod: whoever measures looks for pods by them.
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) client: Client,
+    pub(crate) options: Options,
+    pub(crate) runtime: Runtime,
+    pub(crate) disk: Disk,
+    pub(crate) events: Events,
+    /// True once all pods were seen.
+    pub(crate) listed: watch::Sender<bool>,
+    pub(crate) starts: Semaphore,
+    /// What was begun beside everything else.
+    tasks: TaskTracker,
+    /// Cancelled when the node ends.
+    over: CancellationToken,
+    /// What runs, by the directory of the run: for those who measure.
+    pub(crate) running: Mutex<BTreeMap<PathBuf, Running>>,
+}
+
+impl Shared {
+    pub(crate) fn new(client: Client, options: Options, events: Events) -> Self {
+        Self {
+            client,
+            runtime: Runtime::new(options.shim.clone(), options.clock.clone()),
+            disk: Disk::new(&options.root),
+            events,
+            listed: watch::Sender::new(false),
+            starts: Semaphore::new(STARTS),
+            tasks: TaskTracker::new(),
+            over: CancellationToken::new(),
+            running: Mutex::default(),
+            options,
+        }
+    }
+
+    /// Does something beside everything else, until the node ends.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let over = self.over.clone();
+        self.tasks.spawn(async move { over.run_until_cancelled(work).await });
+    }
+
+    /// Ends what was begun. Then nothing here talks to the API any more.
+    pub(crate) async fn finish(&self) {
+        self.over.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    pub(crate) fn facts(&self) -> NodeFacts {
+        NodeFacts {
+            host_ip: ADDRESS.into(),
+            pod_ip: ADDRESS.into(),
+            node_name: self.options.name.clone(),
+            allocatable: self.options.inventory.capacity(),
+        }
+    }
+
+    /// Ends whatever is left of a pod whose object is gone, and gives up its files but for the logs. What cannot be done
+    /// now is tried until it can: nobody else would end these containers.
+    pub(crate) async fn end_pod(&self, uid: &str) {
+        while let Err(error) = self.try_end_pod(uid).await {
+            tracing::warn!(uid, error, "cannot end what is left of a pod that is gone; will retry");
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    async fn try_end_pod(&self, uid: &str) -> Result<(), String> {
+        let mut trouble = Ok(());
+        for dir in self.disk.newest_runs(uid).map_err(|error| error.to_string())? {
+            let ended = match self.runtime.stop(&dir, Duration::ZERO) {
+                // A run that never began has no end to wait for.
+                Ok(()) if matches!(self.runtime.look(&dir), Ok(Instance::Absent)) => Ok(()),
+                Ok(()) => self.runtime.ended(&dir).await.map(drop),
+                Err(error) => Err(error),
+            };
+            trouble = trouble.and(ended.map_err(|error| error.to_string()));
+        }
+        trouble?;
+        self.disk.clear(uid, self.options.now()).map_err(|error| error.to_string())
+    }
+}

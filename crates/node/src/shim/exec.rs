@@ -1,0 +1,65 @@
+//! The helper that becomes a command inside a running container.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::ExitCode;
+
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::SigSet;
+use nix::unistd::{chroot, fchdir};
+
+use super::{fail, program};
+use crate::runtime::cgroup::Cgroups;
+use crate::runtime::files::read_spec;
+use crate::runtime::state::State;
+
+/// As shells do when they cannot run a command.
+const CANNOT: u8 = 126;
+
+/// Becomes the command, in the place of the container's program: its groups, namespaces, root, user, directory and
+/// environment.
+pub(super) fn main(dir: &Path, command: &[OsString]) -> ExitCode {
+    let command: Vec<String> = command.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    fail(CANNOT, &become_command(dir, &command))
+}
+
+fn become_command(dir: &Path, command: &[String]) -> String {
+    let spec = match read_spec(dir) {
+        Ok(spec) => spec,
+        Err(error) => return format!("the container's description cannot be read: {error}"),
+    };
+    let Ok(Some(State::Running { pid, .. })) = State::read(dir) else {
+        return "the container does not run".to_owned();
+    };
+    let _empty = SigSet::empty().thread_set_mask();
+    if let Err(error) = Cgroups::of(dir).join() {
+        return format!("the container's control group cannot be entered: {error}");
+    }
+    match enter(pid).and_then(|()| program::settle(&spec)) {
+        Ok(()) => program::exec(&spec, command),
+        Err(message) => message,
+    }
+}
+
+/// Goes where the process is. All is opened first: afterwards there may be no `/proc` with these numbers.
+fn enter(pid: i32) -> Result<(), String> {
+    let place = |what: &str| format!("/proc/{pid}/{what}");
+    if same(&place("ns/mnt"), "/proc/self/ns/mnt") {
+        return Ok(());
+    }
+    let open =
+        |what: &str| File::open(place(what)).map_err(|error| format!("the container is gone: {error}"));
+    let user = (!same(&place("ns/user"), "/proc/self/ns/user")).then(|| open("ns/user")).transpose()?;
+    let (mounts, root) = (open("ns/mnt")?, open("root")?);
+    let entered = user.map_or(Ok(()), |user| setns(user, CloneFlags::CLONE_NEWUSER));
+    entered
+        .and_then(|()| setns(mounts, CloneFlags::CLONE_NEWNS))
+        .and_then(|()| fchdir(root))
+        .and_then(|()| chroot("."))
+        .map_err(|error| format!("the container's file system cannot be entered: {}", program::text(error)))
+}
+
+fn same(one: &str, other: &str) -> bool {
+    matches!((fs::read_link(one), fs::read_link(other)), (Ok(one), Ok(other)) if one == other)
+}

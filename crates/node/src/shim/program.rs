@@ -1,0 +1,106 @@
+//! Becoming the container's program: user, directory, environment, and a message for people when that fails.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, Gid, Uid, access, chdir, geteuid, setgid, setgroups, setuid};
+
+use crate::runtime::ContainerSpec;
+
+/// Where programs are looked for when the environment does not say: as in a shell.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Takes on the container's user and goes to its directory.
+pub(super) fn settle(spec: &ContainerSpec) -> Result<(), String> {
+    become_user(spec)?;
+    chdir(&spec.working_dir).map_err(|error| {
+        let dir = spec.working_dir.display();
+        format!(
+            "the working directory `{dir}` cannot be entered: {}; create it or set workingDir",
+            text(error)
+        )
+    })
+}
+
+/// Becomes the program; returns only if that failed, with the reason.
+pub(super) fn exec(spec: &ContainerSpec, command: &[String]) -> String {
+    let Some((name, arguments)) = command.split_first() else {
+        return "there is no command to run; set command in the container".to_owned();
+    };
+    let program = match find(name, &spec.env) {
+        Ok(program) => program,
+        Err(message) => return message,
+    };
+    let error = Command::new(&program)
+        .arg0(name)
+        .args(arguments)
+        .env_clear()
+        .envs(&spec.env)
+        .stdin(Stdio::null())
+        .exec();
+    why_not(&program, &error)
+}
+
+fn become_user(spec: &ContainerSpec) -> Result<(), String> {
+    let Some(user) = spec.user.or(spec.group) else { return Ok(()) };
+    let group = Gid::from_raw(spec.group.unwrap_or(user));
+    if !geteuid().is_root() {
+        let same = spec.user.is_none_or(|user| Uid::from_raw(user) == geteuid());
+        let hint = "start the node as root or leave runAsUser out";
+        return if same { Ok(()) } else { Err(format!("only root can run it as user {user}; {hint}")) };
+    }
+    let done = setgroups(&[group]).and_then(|()| setgid(group));
+    let done = done.and_then(|()| spec.user.map_or(Ok(()), |user| setuid(Uid::from_raw(user))));
+    done.map_err(|error| format!("it cannot run as user {user}: {}", text(error)))
+}
+
+/// Looks for the program as a shell would, in the `PATH` that the program itself will have.
+fn find(name: &str, env: &BTreeMap<String, String>) -> Result<PathBuf, String> {
+    if name.contains('/') {
+        return Ok(PathBuf::from(name));
+    }
+    let path = env.get("PATH").map_or(PATH, String::as_str);
+    let mut unusable = None;
+    for dir in path.split(':').filter(|_| !name.is_empty()) {
+        let candidate = Path::new(if dir.is_empty() { "." } else { dir }).join(name);
+        if !candidate.is_file() {
+            continue;
+        }
+        if access(&candidate, AccessFlags::X_OK).is_ok() {
+            return Ok(candidate);
+        }
+        unusable.get_or_insert(candidate);
+    }
+    Err(match unusable {
+        Some(file) => format!("`{}` is not executable; chmod +x it", file.display()),
+        None => format!("no such program `{name}` in PATH ({path}); install it, or give its whole path"),
+    })
+}
+
+fn why_not(program: &Path, error: &io::Error) -> String {
+    let program_name = program.display();
+    match error.kind() {
+        io::ErrorKind::NotFound if program.exists() => {
+            format!(
+                "`{program_name}` cannot be started: the interpreter it names (first line, or loader) is missing"
+            )
+        }
+        io::ErrorKind::NotFound => format!("no such program `{program_name}`; check the container's command"),
+        io::ErrorKind::PermissionDenied if program.is_dir() => {
+            format!("`{program_name}` is a directory, not a program; check the container's command")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("`{program_name}` is not executable for this user; chmod +x it")
+        }
+        _ => format!("`{program_name}` cannot be started: {error}"),
+    }
+}
+
+/// What went wrong, in the words of the system.
+pub(super) fn text(error: Errno) -> String {
+    error.desc().to_owned()
+}

@@ -1,0 +1,176 @@
+//! A pod's volumes as directories of this machine, and where its containers see them.
+
+mod host_path;
+mod payload;
+mod sub_path;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{Container, Pod, Volume};
+
+use self::payload::Payload;
+use crate::env::expand_strict;
+use crate::runtime::Mount;
+use crate::sources::{NodeFacts, Sources};
+
+/// A volume that cannot be had, or a mount that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct VolumeError {
+    /// Of the event.
+    pub reason: &'static str,
+    /// What is wrong and, where that is not the same, what to do.
+    pub message: String,
+}
+
+impl VolumeError {
+    fn new(message: impl Into<String>) -> Self {
+        Self { reason: "FailedMount", message: message.into() }
+    }
+}
+
+/// A volume that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    /// Where.
+    pub path: PathBuf,
+    /// No container may write to it, whatever its mount says: ConfigMaps and the like, and claims taken so.
+    pub read_only: bool,
+}
+
+/// Makes every volume of the pod: its own below `root`, claims below `claims` as `<namespace>/<name>`. May be called
+/// again at any time: what is there stays, and files of ConfigMaps and Secrets are brought up to date, all at once.
+pub fn prepare(
+    pod: &Pod,
+    root: &Path,
+    claims: &Path,
+    sources: &dyn Sources,
+    node: &NodeFacts,
+) -> Result<BTreeMap<String, Prepared>, VolumeError> {
+    let pod_volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let maker = Maker { pod, root, claims, sources, node };
+    pod_volumes.map(|volume| Ok((volume.name.clone(), maker.make(volume)?))).collect()
+}
+
+struct Maker<'a> {
+    pod: &'a Pod,
+    root: &'a Path,
+    claims: &'a Path,
+    sources: &'a dyn Sources,
+    node: &'a NodeFacts,
+}
+
+impl Maker<'_> {
+    fn make(&self, volume: &Volume) -> Result<Prepared, VolumeError> {
+        let name = &volume.name;
+        let failed = |message: String| VolumeError::new(format!("volume {name:?}: {message}"));
+        if !is_component(name) {
+            return Err(failed("is no name for a volume".into()));
+        }
+        if let Some(source) = &volume.host_path {
+            let path = host_path::check(source).map_err(failed)?;
+            return Ok(Prepared { path, read_only: false });
+        }
+        if let Some(source) = &volume.persistent_volume_claim {
+            let path = self.claim(&source.claim_name).map_err(failed)?;
+            return Ok(Prepared { path, read_only: source.read_only == Some(true) });
+        }
+        let path = self.root.join(name);
+        if let Some(payload) = self.payload(volume).map_err(failed)? {
+            write::replace(&path, &payload)
+                .map_err(|error| failed(format!("{}: {error}", path.display())))?;
+            return Ok(Prepared { path, read_only: true });
+        }
+        // A volume without any source is an emptyDir, as the API server would have it.
+        let kind = kind(volume);
+        if !matches!(kind.as_deref(), None | Some("emptyDir")) {
+            return Err(failed(format!(
+                "{} volumes cannot be mounted on one machine; use hostPath or a claim",
+                kind.unwrap_or_default()
+            )));
+        }
+        write::directory(&path, 0o777).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+        Ok(Prepared { path, read_only: false })
+    }
+
+    fn namespace(&self) -> &str {
+        self.pod.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn claim(&self, name: &str) -> Result<PathBuf, String> {
+        let namespace = self.namespace();
+        let legal = is_component(namespace) && is_component(name);
+        if !legal || self.sources.claim(namespace, name).is_none() {
+            return Err(format!("persistentvolumeclaim {name:?} not found"));
+        }
+        let path = self.claims.join(namespace).join(name);
+        write::directory(&path, 0o755).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path)
+    }
+
+    /// What is made of files: ConfigMaps, Secrets, the downward API, and several of them projected into one.
+    fn payload(&self, volume: &Volume) -> Result<Option<Payload>, String> {
+        let from = payload::From { pod: self.pod, sources: self.sources, node: self.node };
+        if let Some(source) = &volume.config_map {
+            return from.config_map_volume(source).map(Some);
+        }
+        if let Some(source) = &volume.secret {
+            return from.secret_volume(source).map(Some);
+        }
+        if let Some(source) = &volume.downward_api {
+            return from.downward_volume(source).map(Some);
+        }
+        volume.projected.as_ref().map(|source| from.projected_volume(source)).transpose()
+    }
+}
+
+/// The name of the volume's source, as it is written.
+fn kind(volume: &Volume) -> Option<String> {
+    let value = serde_json::to_value(volume).ok()?;
+    value.as_object()?.keys().find(|key| *key != "name").cloned()
+}
+
+/// One name that stays inside the directory it is put into.
+fn is_component(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
+}
+
+/// What a container sees where, those further up first, so that one may be mounted inside another.
+pub fn mounts(
+    container: &Container,
+    volumes: &BTreeMap<String, Prepared>,
+    env: &BTreeMap<String, String>,
+) -> Result<Vec<Mount>, VolumeError> {
+    let mut targets = BTreeSet::new();
+    let mut list = Vec::new();
+    for mount in container.volume_mounts.iter().flatten() {
+        let failed = |message: String| {
+            VolumeError::new(format!("container {:?}, mount of {:?}: {message}", container.name, mount.name))
+        };
+        let Some(volume) = volumes.get(&mount.name) else {
+            return Err(failed("the pod has no volume of that name".into()));
+        };
+        let target = PathBuf::from(&mount.mount_path);
+        if !target.is_absolute() || mount.mount_path.contains('\0') {
+            return Err(failed(format!("mountPath {:?} must begin with /", mount.mount_path)));
+        }
+        if !targets.insert(target.clone()) {
+            return Err(failed(format!("mountPath {:?} is used twice", mount.mount_path)));
+        }
+        let inside = match (mount.sub_path.as_deref(), mount.sub_path_expr.as_deref()) {
+            (None | Some(""), Some(expression)) => expand_strict(expression, env)
+                .map_err(|name| failed(format!("subPathExpr {expression:?}: {name} is not set")))?,
+            (path, _) => path.unwrap_or_default().to_owned(),
+        };
+        let source = sub_path::resolve(volume, &inside).map_err(failed)?;
+        let read_only = volume.read_only || mount.read_only == Some(true);
+        list.push(Mount { source, target, read_only });
+    }
+    list.sort_by_key(|mount| mount.target.components().count());
+    Ok(list)
+}

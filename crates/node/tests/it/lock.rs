@@ -1,0 +1,38 @@
+//! The lock on a file.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use trainyard_node::lock::{FileLock, LockError, holder, is_held};
+
+#[test]
+fn one_holds_it_and_the_other_learns_who() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    assert!(!is_held(&path), "there is no file yet");
+    assert!(!path.exists(), "looking makes none");
+    let lock = FileLock::acquire(&path).unwrap();
+    assert!(is_held(&path));
+    assert_eq!(holder(&path), Some(std::process::id()));
+    let refused = FileLock::acquire(&path).unwrap_err();
+    assert!(matches!(refused, LockError::Held { pid: Some(pid) } if pid == std::process::id()), "{refused}");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    drop(lock);
+    assert!(!is_held(&path));
+    assert_eq!(holder(&path), None, "the number of the last holder is still in the file, but says nothing");
+    FileLock::acquire(&path).unwrap();
+}
+
+#[test]
+fn a_child_does_not_inherit_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let lock = FileLock::acquire(&path).unwrap();
+    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+    let open = std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap();
+    let inherited = open.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|file| file == path));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(lock);
+    assert!(!inherited);
+}
