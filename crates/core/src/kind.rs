@@ -1,7 +1,7 @@
 //! Where things are in a job object: the half of a job that is not about its framework.
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::field_error::FieldError;
 
@@ -56,6 +56,11 @@ impl Kind {
     /// A condition reason of this kind.
     pub fn reason(&self, suffix: &str) -> String {
         format!("{}{suffix}", self.name)
+    }
+
+    /// The merge patch that suspends a job of this kind, or resumes it.
+    pub fn suspension(&self, suspend: bool) -> Value {
+        json!({ "spec": { "runPolicy": { "suspend": suspend } } })
     }
 
     /// The path of one replica spec in error messages.

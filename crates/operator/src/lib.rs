@@ -48,6 +48,7 @@ mod execute;
 pub mod health;
 mod jobs;
 mod limiter;
+mod look;
 mod memory;
 mod observe;
 pub mod operator;
@@ -66,6 +67,7 @@ mod watch;
 mod wire;
 
 pub use health::{Health, SourceState, Stats};
+pub use look::{Look, look};
 pub use operator::{Error, Operator};
 pub use options::{Clock, Effort, Options, Watching, system_clock};
 pub use trainyard_core as core;

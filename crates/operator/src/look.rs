@@ -1,0 +1,130 @@
+//! One look at one job from outside: what an operator would make of it now, and why, without doing any of it.
+//!
+//! Commands and pages ask this. They read the objects themselves, because they show more of them than decisions
+//! need; what the objects mean is read here, by the code the operator itself reads with.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use trainyard_api::JobStatus;
+use trainyard_core::conditions::is_finished;
+use trainyard_core::decode::Undecodable;
+use trainyard_core::invalid::{InvalidJob, plan_invalid};
+use trainyard_core::{
+    Addressing, Catalog, Decoded, FieldError, Kind, Options, Plan, PodView, Seen, ServiceView, decode, plan,
+};
+
+use crate::{pod_wire, wire};
+
+/// What a job is and what becomes of it.
+pub struct Look {
+    /// The job, if it decodes.
+    pub decoded: Option<Decoded>,
+    /// Its pods, by name.
+    pub pods: Vec<PodView>,
+    /// What an operator would do now. Not to be carried out: it was made without the operator's own memory.
+    pub plan: Plan,
+}
+
+/// Looks at a job. `children` are pods and services; they may be more than the job's own: only what it controls is counted.
+pub fn look(
+    catalog: &Catalog,
+    kind: &'static Kind,
+    job: &Value,
+    children: (&[Value], &[Value]),
+    now: Timestamp,
+) -> Look {
+    let uid = job.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+    let (pods, services) = (pods_of(catalog, uid, children.0), services_of(catalog, uid, children.1));
+    let invalid = |status: &JobStatus, managed_elsewhere: bool, errors: &[FieldError]| {
+        let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+        let deleting = !text("/metadata/deletionTimestamp").is_empty();
+        let pods = &pods;
+        plan_invalid(
+            &InvalidJob { kind, namespace, name, deleting, managed_elsewhere, status, errors, pods },
+            now,
+        )
+    };
+    let (decoded, plan) = match decode(catalog, kind, job) {
+        Ok(decoded) if decoded.errors.is_empty() || is_finished(&decoded.job.status) => {
+            let plan = plan_valid(&decoded, &pods, &services, now);
+            (Some(decoded), plan)
+        }
+        Ok(decoded) => {
+            let elsewhere = decoded.job.policy.managed_elsewhere;
+            let plan = invalid(&decoded.job.status, elsewhere, &decoded.errors);
+            (Some(decoded), plan)
+        }
+        Err(bad) => {
+            let Undecodable { error, status, managed_elsewhere } = *bad;
+            (None, invalid(&status, managed_elsewhere, &[error]))
+        }
+    };
+    Look { decoded, pods, plan }
+}
+
+fn plan_valid(decoded: &Decoded, pods: &[PodView], services: &[ServiceView], now: Timestamp) -> Plan {
+    // How the operator was started is not written anywhere but in what it did: a job with ports has been given them.
+    let addressing =
+        if decoded.job.record.ports.is_some() { Addressing::HostPorts } else { Addressing::Service };
+    let options = Options { addressing, ..Options::default() };
+    let job = &decoded.job;
+    let seen = Seen { job, pods, services, ports: None, failures: &[], options: &options, now };
+    plan(decoded.framework, &seen)
+}
+
+fn pods_of(catalog: &Catalog, uid: &str, objects: &[Value]) -> Vec<PodView> {
+    let read = objects.iter().filter_map(|object| pod_wire::pod(&object.to_string(), catalog.kinds).ok());
+    let own = read.filter(|(meta, _)| meta.owner(catalog.kinds).is_some_and(|owner| &*owner.uid == uid));
+    own.map(|(_, view)| view).collect()
+}
+
+fn services_of(catalog: &Catalog, uid: &str, objects: &[Value]) -> Vec<ServiceView> {
+    let read = objects.iter().filter_map(|object| wire::service(&object.to_string()).ok());
+    let own = read.filter(|(meta, _)| meta.owner(catalog.kinds).is_some_and(|owner| &*owner.uid == uid));
+    own.map(|(_, view)| view).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use trainyard_core::kinds;
+
+    use super::*;
+
+    fn job(replicas: i64) -> Value {
+        let kind = kinds::ALL[0];
+        let framework = Catalog::default().framework(kind.framework).unwrap().facts();
+        let template = json!({ "spec": { "containers": [{ "name": framework.container, "image": "i" }] } });
+        json!({
+            "apiVersion": kind.api_version(), "kind": kind.name,
+            "metadata": { "name": "a", "namespace": "n", "uid": "u" },
+            "spec": { kind.replica_specs: { framework.followers: { "replicas": replicas, "template": template } } },
+        })
+    }
+
+    fn looked(job: &Value, pods: &[Value]) -> Look {
+        look(&Catalog::default(), kinds::ALL[0], job, (pods, &[]), Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn only_what_the_job_controls_is_counted() {
+        let kind = kinds::ALL[0];
+        let pod = |name: &str, owner: &str| {
+            let owner = json!({ "apiVersion": kind.api_version(), "kind": kind.name, "name": "a", "uid": owner,
+                                "controller": true });
+            json!({ "metadata": { "name": name, "namespace": "n", "uid": name, "ownerReferences": [owner] } })
+        };
+        let seen = looked(&job(2), &[pod("x", "u"), pod("y", "other")]);
+        assert_eq!(seen.pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>(), ["x"]);
+        assert!(!seen.plan.actions.is_empty(), "there is work for an operator");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_job_is_said() {
+        let seen = looked(&job(-1), &[]);
+        assert!(seen.plan.report.to_string().contains("the spec is invalid"), "{}", seen.plan.report);
+        let seen = looked(&json!({ "metadata": { "name": "a", "uid": "u" }, "spec": 1 }), &[]);
+        assert!(seen.decoded.is_none() && !seen.plan.report.lines.is_empty());
+    }
+}
