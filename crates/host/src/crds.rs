@@ -5,22 +5,34 @@ use std::time::Duration;
 use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use trainyard_api::crds::{ALL, Crd};
+use trainyard_core::Kind;
 
 use crate::Error;
 
 const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// How often a definition is looked at, and how many times, before it is given up: 30 s.
-const LOOKS: u32 = 600;
-const PAUSE: Duration = Duration::from_millis(50);
+/// A definition that is not served by then is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Pauses between two looks at a definition. Ours are served at once, a cluster's after a moment.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The definitions we ship.
 pub fn bundled() -> Result<Vec<Value>, Error> {
-    let read = |crd: &trainyard_api::crds::Crd| {
-        serde_saphyr::from_str::<Value>(crd.yaml)
-            .map_err(|error| Error::Definition { name: crd.file, source: error.into() })
-    };
-    trainyard_api::crds::ALL.iter().map(read).collect()
+    ALL.iter().map(read).collect()
+}
+
+/// The definition of a kind, if it is one of those we ship.
+pub fn of_kind(kind: &Kind) -> Result<Option<Value>, Error> {
+    let name = format!("{}.{}", kind.plural, kind.group);
+    ALL.iter().find(|crd| crd.name == name).map(read).transpose()
+}
+
+fn read(crd: &Crd) -> Result<Value, Error> {
+    serde_saphyr::from_str(crd.yaml)
+        .map_err(|error| Error::Definition { name: crd.file, source: error.into() })
 }
 
 /// Creates or updates definitions and returns once all of them are served.
@@ -49,7 +61,13 @@ async fn apply(client: &Client, name: &str, definition: &Value) -> Result<(), ku
         result => return result.map(drop),
     }
     let path = format!("{COLLECTION}/{name}");
+    // Written again only if it has changed: a write makes the server read the whole schema anew.
     let old = send(client, Method::GET, &path, "application/json", &Value::Null).await?;
+    if let (Some(old), Some(new)) = (old.get("spec"), definition.get("spec"))
+        && holds(old, new)
+    {
+        return Ok(());
+    }
     let version = old.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
     let mut new = old.clone();
     if let (Some(fields), Some(spec)) = (new.as_object_mut(), definition.get("spec")) {
@@ -61,16 +79,37 @@ async fn apply(client: &Client, name: &str, definition: &Value) -> Result<(), ku
     send(client, Method::PUT, &path, "application/json", &new).await.map(drop)
 }
 
+/// Whether everything that is wanted is there already. The server may have added to it, but not to the schema: a field
+/// that is no longer there has to go.
+fn holds(there: &Value, wanted: &Value) -> bool {
+    match (there, wanted) {
+        (Value::Object(there), Value::Object(wanted)) => {
+            let same = |name: &str, there: &Value, wanted: &Value| {
+                if name == "schema" { there == wanted } else { holds(there, wanted) }
+            };
+            wanted.iter().all(|(name, wanted)| there.get(name).is_some_and(|there| same(name, there, wanted)))
+        }
+        (Value::Array(there), Value::Array(wanted)) => {
+            there.len() == wanted.len()
+                && there.iter().zip(wanted).all(|(there, wanted)| holds(there, wanted))
+        }
+        _ => there == wanted,
+    }
+}
+
 async fn established(client: &Client, name: &str) -> Result<(), Error> {
     let path = format!("{COLLECTION}/{name}");
     let mut why = "no answer".to_owned();
-    for _ in 0..LOOKS {
+    let begun = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    while begun.elapsed() < PATIENCE {
         match send(client, Method::GET, &path, "application/json", &Value::Null).await {
             Ok(object) if is_established(&object) => return Ok(()),
             Ok(object) => why = object.pointer("/status/conditions").unwrap_or(&json!([])).to_string(),
             Err(error) => why = error.to_string(),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
     Err(Error::NotEstablished { name: name.to_owned(), why })
 }
@@ -93,4 +132,20 @@ async fn send(
     let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
     let request = Request::builder().method(method).uri(path).header("content-type", content).body(bytes);
     client.request(request.map_err(kube::Error::HttpError)?).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_is_written_again_when_it_has_changed() {
+        let there = json!({ "names": { "kind": "A", "listKind": "AList" }, "versions": [
+            { "name": "v1", "schema": { "properties": { "a": {}, "b": {} } } }] });
+        let with = |properties: Value| json!({ "names": { "kind": "A" }, "versions": [{ "name": "v1", "schema": { "properties": properties } }] });
+        assert!(holds(&there, &with(json!({ "a": {}, "b": {} }))));
+        assert!(!holds(&there, &with(json!({ "a": {} }))), "a field went");
+        assert!(!holds(&there, &with(json!({ "a": {}, "b": {}, "c": {} }))), "a field came");
+        assert!(!holds(&there, &json!({ "names": { "kind": "B" } })));
+    }
 }

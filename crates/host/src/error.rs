@@ -1,17 +1,110 @@
 //! Why a host does not start, or does not go on.
 
+use std::path::PathBuf;
+
 use trainyard_apiserver::OpenError;
 use trainyard_apiserver::store::backend::BackendError;
 
 /// Why a host does not start, or does not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The data directory cannot be used.
+    /// The objects in the data directory cannot be used.
     #[error("cannot open the data directory")]
     Data(#[from] BackendError),
+    /// The data directory cannot be read or written.
+    #[error("cannot use {}", .path.display())]
+    DataDir {
+        /// The directory or the file in it.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Another control plane uses the data directory.
+    #[error("the data directory {} is in use by another trainyard{}: stop it with `trainyard down --data-dir {}`, or choose another directory", .path.display(), of_process(*.pid), .path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Who uses it.
+        pid: Option<u32>,
+    },
+    /// The data directory is somebody else's.
+    #[error("the data directory {} belongs to user {owner}, not to you (user {user}): choose another", .path.display())]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Who asks.
+        user: u32,
+    },
+    /// A newer binary wrote the data directory.
+    #[error("the data directory {} has version {found}, written by a newer trainyard; this one knows versions up to {known}: use the newer one, or another directory", .path.display())]
+    NewerData {
+        /// The directory.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest this binary knows.
+        known: u32,
+    },
+    /// The version of the data directory cannot be read.
+    #[error("{} says {text:?}, which is no version of a data directory: is it one?", .path.display())]
+    OddVersion {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        text: String,
+    },
+    /// The socket cannot be used.
+    #[error("cannot serve the API on a socket")]
+    Socket(#[source] std::io::Error),
     /// The API server does not start.
     #[error("cannot start the API server")]
     Server(#[from] OpenError),
+    /// A file cannot be used.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file is there, and is not what it should be.
+    #[error("{} is damaged: {why}. Delete it; a new one is made at the next start", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A certificate cannot be made.
+    #[error("cannot make a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+    /// The operating system gives no random numbers.
+    #[error("cannot make a secret")]
+    Random(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A kubeconfig cannot be put into words.
+    #[error("cannot write a kubeconfig")]
+    Kubeconfig(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Somebody else listens on the port.
+    #[error("port {0} on 127.0.0.1 is taken: choose another with --port, or --port 0 for any free one")]
+    PortTaken(u16),
+    /// A port cannot be used.
+    #[error("cannot listen on port {port} of 127.0.0.1")]
+    Listen {
+        /// The port.
+        port: u16,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// A definition we ship cannot be read.
     #[error("cannot read the definition {name}")]
     Definition {
@@ -55,4 +148,8 @@ pub enum Error {
     /// A role crashed: a bug of ours.
     #[error("a role crashed")]
     Crashed(#[from] tokio::task::JoinError),
+}
+
+fn of_process(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
 }

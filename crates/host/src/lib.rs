@@ -1,19 +1,27 @@
 //! The roles of Trainyard in one process: start order, stop order, and who is to blame when one fails.
 //!
 //! [`Host`] is the whole of a single machine as a value: a store, the Kubernetes API over it, the definitions of the
-//! jobs, the operator. Tests, the CLI and programs that embed Trainyard start the same thing. Nothing in it knows
+//! jobs, the operator, the node, the socket. Tests, the CLI and programs that embed Trainyard start the same thing. Nothing in it knows
 //! whether the clock is real.
 //!
-//! The start order is the flow of data (store, API, definitions, operator) and the stop order is its reverse:
+//! The start order is the flow of data (store, API, definitions, operator, node, socket) and the stop order is its reverse:
 //! nobody ever talks to something that has already gone.
 
 pub mod crds;
+mod data_dir;
 mod error;
+mod files;
+pub mod kubeconfig;
+pub mod listen;
+mod machine;
 mod operator;
+pub mod pki;
+mod readiness;
 mod roles;
 pub mod schema;
+mod socket;
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -23,11 +31,16 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use trainyard_apiserver::Server;
 use trainyard_core::Catalog;
+use trainyard_node::{Node, NodeLogs, NodeMetrics};
 use trainyard_operator::Health;
 
+pub use self::data_dir::{DataDir, VERSION, lock_file};
 pub use self::error::Error;
 pub use self::operator::{OperatorRole, operator_on};
+pub use self::socket::Socket;
 
+use self::machine::Machine;
+use self::readiness::Readiness;
 use self::roles::Roles;
 
 /// Tells the time to every role.
@@ -36,7 +49,7 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// What a host is made of.
 pub struct Options {
     /// Where objects are kept; in memory only if absent.
-    pub data_dir: Option<PathBuf>,
+    pub store: Store,
     /// What the time is, for every role.
     pub clock: Clock,
     /// The definitions of the job kinds. [`crds::bundled`] are the ones we ship.
@@ -45,18 +58,38 @@ pub struct Options {
     pub catalog: Catalog,
     /// The operator; none if absent. Its clock is replaced by `clock`.
     pub operator: Option<trainyard_operator::Options>,
+    /// This machine as a node; none if absent. Its clock is replaced by `clock`.
+    pub node: Option<trainyard_node::Options>,
+    /// A socket for others; none if absent.
+    pub socket: Option<Socket>,
+}
+
+/// Where objects are kept.
+pub enum Store {
+    /// In memory: gone with the host.
+    Memory,
+    /// In a file of a data directory.
+    In(DataDir),
 }
 
 impl Options {
-    /// Everything on this machine, in memory, with the definitions we ship.
+    /// Everything on this machine but the machine itself, in memory, with the definitions we ship.
     pub fn local() -> Result<Self, Error> {
-        Ok(Self {
-            data_dir: None,
+        let operator = Some(trainyard_operator::Options::default());
+        Ok(Self { crds: crds::bundled()?, operator, ..Self::bare() })
+    }
+
+    /// An API in memory, and nothing else.
+    pub fn bare() -> Self {
+        Self {
+            store: Store::Memory,
             clock: trainyard_operator::system_clock(),
-            crds: crds::bundled()?,
+            crds: Vec::new(),
             catalog: Catalog::default(),
-            operator: Some(trainyard_operator::Options::default()),
-        })
+            operator: None,
+            node: None,
+            socket: None,
+        }
     }
 }
 
@@ -66,24 +99,58 @@ pub struct Host {
     client: Client,
     roles: Roles,
     health: Option<Health>,
+    machine: Machine,
+    readiness: Readiness,
+    address: Option<SocketAddr>,
+    /// Let go last: until then the directory is ours.
+    _data_dir: Option<DataDir>,
 }
 
 impl Host {
-    /// Starts everything, in order. Returns when the API serves the job kinds; see [`Host::ready`] for the operator.
+    /// Starts everything, in order. Returns when the API serves the job kinds; see [`Host::ready`] for the rest.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let server = open(&options)?;
+        // A port that is taken is found before anything is written.
+        let listener = match &options.socket {
+            Some(socket) => Some(listen::bind_loopback(socket.port).await?),
+            None => None,
+        };
+        let (machine, readiness) = (Machine::default(), Readiness::default());
+        let server = open(&options, &machine, &readiness)?;
         let client = Client::new(server.router(), "default");
         crds::install(&client, &options.crds).await?;
         let mut roles = Roles::new();
         let mut health = None;
         if let Some(mut operator) = options.operator {
-            operator.clock = options.clock;
+            operator.clock = Arc::clone(&options.clock);
             let operator = operator_on(client.clone(), options.catalog, operator)?;
             health = Some(operator.health());
-            let shutdown = roles.shutdown();
-            roles.spawn("operator", operator.run(shutdown));
+            readiness.add("operator", health.clone().map(|health| move || health.ready()));
+            roles.spawn("operator", operator.run(roles.shutdown()));
         }
-        Ok(Self { server, client, roles, health })
+        if let Some(mut node) = options.node {
+            node.clock = Arc::clone(&options.clock);
+            let (name, node) = (node.name.clone(), Node::new(client.clone(), node));
+            machine.set(node.logs(), node.metrics(), name, node.ready());
+            let ready = node.ready();
+            readiness.add("node", Some(move || *ready.borrow()));
+            let shutdown = roles.shutdown();
+            roles.spawn("node", async move {
+                node.run(shutdown).await;
+                Ok(())
+            });
+        }
+        let mut address = None;
+        if let (Some(socket), Some(listener)) = (options.socket, listener) {
+            let now = (options.clock)();
+            let (at, serving) = socket::serve(&socket, listener, server.router(), now, roles.shutdown())?;
+            address = Some(at);
+            roles.spawn("socket", serving);
+        }
+        let _data_dir = match options.store {
+            Store::Memory => None,
+            Store::In(dir) => Some(dir),
+        };
+        Ok(Self { server, client, roles, health, machine, readiness, address, _data_dir })
     }
 
     /// A client that speaks to the API without a socket in between.
@@ -96,6 +163,11 @@ impl Host {
         self.server.router()
     }
 
+    /// Where the API can be reached by others, if it can.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
     /// Cancelled when the host begins to stop. Roles that somebody else runs beside it listen to it.
     pub fn shutdown(&self) -> CancellationToken {
         self.roles.shutdown()
@@ -106,16 +178,33 @@ impl Host {
         self.health.as_ref()
     }
 
+    /// The logs of this machine's containers, if it is a node.
+    pub fn logs(&self) -> Option<NodeLogs> {
+        self.machine.logs()
+    }
+
+    /// What this machine's containers use, if it is a node.
+    pub fn metrics(&self) -> Option<NodeMetrics> {
+        self.machine.metrics()
+    }
+
     /// Returns once every role has seen the whole world; never, if one ends before.
     pub async fn ready(&self) {
         if let Some(health) = &self.health {
             health.until_ready().await;
         }
+        self.machine.until_ready().await;
+    }
+
+    /// What is not ready yet.
+    pub fn waiting_for(&self) -> Vec<&'static str> {
+        self.readiness.missing()
     }
 
     /// Waits for the end of the host: of its own roles, by error or by somebody who cancelled [`Host::shutdown`].
     pub async fn wait(mut self) -> Result<(), Error> {
         let result = self.roles.join().await;
+        self.machine.clear();
         self.server.shutdown().await;
         result
     }
@@ -127,12 +216,16 @@ impl Host {
     }
 }
 
-fn open(options: &Options) -> Result<Server, Error> {
-    let clock = Arc::clone(&options.clock);
-    let mut server = Server::options().clock(move || clock());
-    if let Some(dir) = &options.data_dir {
-        let backend = trainyard_apiserver::store::redb::Redb::open(&dir.join("objects.redb"))?;
+fn open(options: &Options, machine: &Machine, readiness: &Readiness) -> Result<Server, Error> {
+    let (clock, ready) = (Arc::clone(&options.clock), readiness.clone());
+    let mut server = Server::options().clock(move || clock()).ready(move || ready.check());
+    if let Store::In(dir) = &options.store {
+        let backend = trainyard_apiserver::store::redb::Redb::open(&dir.path().join("objects.redb"))?;
         server = server.backend(backend);
+    }
+    if options.node.is_some() {
+        server = server.pod_logs(Arc::new(machine.clone()));
+        server = server.extension(machine::metrics(machine.clone(), Arc::clone(&options.clock)));
     }
     Ok(Server::open(server)?)
 }

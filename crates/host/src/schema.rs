@@ -3,11 +3,17 @@
 //! The engine reads what it knows and ignores the rest, so a misspelt field would go unnoticed. The definition knows
 //! every field: it is the same check that an API server makes when kubectl asks it to be strict.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde_json::Value;
 use trainyard_apiserver::schema::Structural;
 use trainyard_core::{FieldError, Kind};
 
 use crate::{Error, crds};
+
+/// Schemas that were read before, by the name of their definition.
+static PARSED: Mutex<BTreeMap<String, Arc<Structural>>> = Mutex::new(BTreeMap::new());
 
 /// Unknown fields and values that the definition refuses. Empty for kinds that are not among those we ship.
 pub fn errors(kind: &Kind, manifest: &Value) -> Result<Vec<FieldError>, Error> {
@@ -26,11 +32,13 @@ pub fn errors(kind: &Kind, manifest: &Value) -> Result<Vec<FieldError>, Error> {
     Ok(unknown.chain(refused).collect())
 }
 
-fn schema_of(kind: &Kind) -> Result<Option<Structural>, Error> {
+fn schema_of(kind: &Kind) -> Result<Option<Arc<Structural>>, Error> {
     let name = format!("{}.{}", kind.plural, kind.group);
-    let definition = crds::bundled()?
-        .into_iter()
-        .find(|crd| crd.pointer("/metadata/name").and_then(Value::as_str) == Some(name.as_str()));
+    let mut known = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(schema) = known.get(&name) {
+        return Ok(Some(Arc::clone(schema)));
+    }
+    let definition = crds::of_kind(kind)?;
     let versions =
         definition.as_ref().and_then(|crd| crd.pointer("/spec/versions")).and_then(Value::as_array);
     let version =
@@ -38,8 +46,9 @@ fn schema_of(kind: &Kind) -> Result<Option<Structural>, Error> {
     let Some(schema) = version.and_then(|version| version.pointer("/schema/openAPIV3Schema")) else {
         return Ok(None);
     };
-    Structural::parse(schema).map(Some).map_err(|errors| {
+    let parsed = Structural::parse(schema).map_err(|errors| {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        Error::Schema { name, errors: errors.join("; ") }
-    })
+        Error::Schema { name: name.clone(), errors: errors.join("; ") }
+    })?;
+    Ok(Some(Arc::clone(known.entry(name).or_insert_with(|| Arc::new(parsed)))))
 }

@@ -1,4 +1,4 @@
-//! `make run`: a PyTorchJob from create to Succeeded, on the real operator and the in-process API server.
+//! `make life`: a PyTorchJob from create to Succeeded, on the real operator and the in-process API server.
 //!
 //! The kubelet follows a script (one worker is killed and comes back), and time is virtual: a minute of training takes
 //! milliseconds, and shows the same transitions that a cluster would.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 use trainyard_core::Catalog;
-use trainyard_host::Host;
+use trainyard_host::{DataDir, Host, Store};
 
 use super::Plane;
 use super::life::{Lives, Recipe};
@@ -116,11 +116,15 @@ impl Builder {
     pub async fn start(self) -> Plane {
         let clock = self.begins.map_or_else(clock::virtual_clock, clock::virtual_clock_from);
         let host = Host::start(trainyard_host::Options {
-            data_dir: self.data_dir,
+            store: self
+                .data_dir
+                .map_or(Store::Memory, |dir| Store::In(DataDir::open(&dir).expect("the directory is free"))),
             clock: Arc::clone(&clock),
             crds: self.crds.objects(self.catalog.kinds),
             catalog: self.catalog,
             operator: None,
+            node: None,
+            socket: None,
         })
         .await
         .expect("the control plane starts");

@@ -1,0 +1,54 @@
+//! The API on a socket of this machine: TLS with its own authority, a token, a kubeconfig for clients.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use axum::Router;
+use jiff::Timestamp;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use trainyard_apiserver::auth::{self, Tokens};
+
+use crate::pki::Pki;
+use crate::{Error, kubeconfig};
+
+/// A socket for others.
+#[derive(Clone, Debug)]
+pub struct Socket {
+    /// On 127.0.0.1; 0 is any free one.
+    pub port: u16,
+    /// Where keys and the kubeconfig are kept.
+    pub dir: PathBuf,
+}
+
+impl Socket {
+    /// The kubeconfig that leads here.
+    pub fn kubeconfig(&self) -> PathBuf {
+        kubeconfig_in(&self.dir)
+    }
+}
+
+/// The kubeconfig of a data directory.
+fn kubeconfig_in(dir: &Path) -> PathBuf {
+    dir.join("kubeconfig")
+}
+
+/// Everything up to the first accept happens now, so that a client that finds the kubeconfig finds the server.
+pub(crate) fn serve(
+    socket: &Socket,
+    listener: TcpListener,
+    router: Router,
+    now: Timestamp,
+    shutdown: CancellationToken,
+) -> Result<(SocketAddr, impl Future<Output = Result<(), Error>> + Send + use<>), Error> {
+    let pki = Pki::open(&socket.dir, now)?;
+    let address = listener.local_addr().map_err(Error::Socket)?;
+    let url = format!("https://{address}");
+    kubeconfig::write(&socket.kubeconfig(), &url, pki.ca_pem(), pki.token(), "default")?;
+    let router = auth::require(router, Tokens::new([pki.token()]));
+    let tls = pki.server_config();
+    Ok((address, async move {
+        trainyard_apiserver::serve::serve(router, listener, tls, shutdown).await.map_err(Error::Socket)
+    }))
+}

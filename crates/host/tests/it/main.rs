@@ -1,0 +1,6 @@
+//! A host as its owner meets it: keys and files on disk, and the API on a socket.
+
+#[cfg(test)]
+mod keys;
+#[cfg(test)]
+mod socket;
