@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use anyhow::bail;
-use trainyard_core::explain::{Explanation, explain};
-use trainyard_core::{Catalog, Kind, Options};
+use trainyard_core::explain::Explanation;
+use trainyard_core::{Catalog, Options};
 
+use crate::check;
 use crate::manifests::{self, Manifest};
 
 #[derive(clap::Args)]
@@ -25,38 +25,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut failed = false;
     for file in &args.files {
         for manifest in manifests::read(file)? {
-            let kind = known_kind(&catalog, &manifest)?;
-            let mut explained = explain(&catalog, kind, &manifest.object, &options);
-            // What the engine says is clearer than what a schema can say about the same field.
-            let mut more = trainyard_host::schema::errors(kind, &manifest.object)?;
-            more.retain(|error| explained.errors.iter().all(|known| known.path != error.path));
-            explained.errors.extend(more);
+            let kind = check::job_kind(&catalog, &manifest)?;
+            let explained = check::explained(&catalog, kind, &manifest.object, &options)?;
             failed |= !explained.errors.is_empty();
             show(&manifest, &explained)?;
         }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn known_kind(catalog: &Catalog, manifest: &Manifest) -> anyhow::Result<&'static Kind> {
-    let name = manifest.kind()?;
-    let known: Vec<&str> = catalog.kinds.iter().map(|kind| kind.name).collect();
-    let Some(kind) = catalog.kind(name) else {
-        bail!(
-            "{}: kind: Unsupported value: \"{name}\": known kinds are {}",
-            manifest.origin,
-            known.join(", ")
-        );
-    };
-    let version = manifest.object.get("apiVersion").and_then(|v| v.as_str()).unwrap_or_default();
-    if version != kind.api_version() {
-        bail!(
-            "{}: apiVersion: Unsupported value: \"{version}\": {name} is {}",
-            manifest.origin,
-            kind.api_version()
-        );
-    }
-    Ok(kind)
 }
 
 fn show(manifest: &Manifest, explained: &Explanation) -> anyhow::Result<()> {

@@ -1,10 +1,16 @@
 //! `trainyard`: the one binary. Each subcommand is a role or a question; each is one file.
 
+mod check;
+mod client;
+mod connect;
 mod crds;
 mod explain;
+mod local;
 mod manifests;
 mod operator;
+mod signals;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -19,24 +25,41 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Local(local::Command),
     /// Show what manifests become: the exact pods, services and environment, or every error in them. Offline.
     Explain(explain::Args),
     /// Print the custom resource definitions, for `kubectl apply -f -`.
     Crds,
     /// Run the operator against the current kubeconfig, or inside a cluster.
     Operator(operator::Args),
+    #[command(flatten)]
+    Client(client::Command),
 }
 
 fn main() -> ExitCode {
+    // Before anything else: shims are many, and each is to be small and alone in its process.
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if trainyard_node::shim::is_mode(&words) {
+        return trainyard_node::shim::main(&words);
+    }
     let outcome = match Args::parse().command {
+        Command::Local(command) => local::run(command),
         Command::Explain(args) => explain::run(&args),
         Command::Crds => crds::run(),
         Command::Operator(args) => operator::run(args),
+        Command::Client(command) => client::run(command),
     };
     outcome.unwrap_or_else(|error| {
         complain(&format!("{error:#}"));
         ExitCode::FAILURE
     })
+}
+
+/// What roles have to say, for whoever set `RUST_LOG`; otherwise from this level on.
+fn log_to_stderr(level: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
 
 /// The one way in which this binary says that something is wrong.
@@ -49,9 +72,14 @@ fn complain(message: &str) {
 
 /// The one way in which this binary writes results. A reader that went away (`| head`) is no error.
 fn print(text: &str) -> anyhow::Result<()> {
+    print_bytes(text.as_bytes()).map(drop)
+}
+
+/// Writes results as they came; says whether anybody still reads them.
+fn print_bytes(bytes: &[u8]) -> anyhow::Result<bool> {
     use std::io::Write as _;
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+    match std::io::stdout().lock().write_all(bytes) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        other => Ok(other.map(|()| true)?),
     }
 }

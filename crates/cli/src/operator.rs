@@ -1,13 +1,13 @@
 //! `trainyard operator`: the operator alone, on a cluster.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio_util::sync::CancellationToken;
 use trainyard_core::Catalog;
+
+use crate::connect::Connection;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -17,12 +17,8 @@ pub(crate) struct Args {
     /// Only these kinds (repeatable, case does not matter); all kinds if left out.
     #[arg(long = "enable-scheme", value_name = "KIND")]
     kinds: Vec<String>,
-    /// Kubeconfig file; $KUBECONFIG, ~/.kube/config or the cluster's own if left out.
-    #[arg(long)]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig.
-    #[arg(long)]
-    context: Option<String>,
+    #[command(flatten)]
+    connection: Connection,
     /// Domain appended to service host names.
     #[arg(long, env = "CUSTOM_CLUSTER_DOMAIN")]
     cluster_domain: Option<String>,
@@ -32,8 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    crate::log_to_stderr("info");
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(operate(args))?;
     Ok(ExitCode::SUCCESS)
@@ -48,7 +43,7 @@ async fn operate(args: Args) -> anyhow::Result<()> {
     };
     options.plan.cluster_domain = args.cluster_domain.clone();
     options.plan.lost_node_seconds = args.lost_node_seconds;
-    let client = connect(&args).await?;
+    let client = kube::Client::try_from(args.connection.config().await?)?;
     let version = client.apiserver_version().await.context("the API server does not answer")?;
     tracing::info!(server = version.git_version, "connected");
     let role = trainyard_host::operator_on(client, catalog, options)?;
@@ -59,29 +54,13 @@ async fn operate(args: Args) -> anyhow::Result<()> {
     loop {
         tokio::select! {
             ended = &mut work => return ended.context("the operator ended"),
-            signal = stop_signal(), if !shutdown.is_cancelled() => {
+            signal = crate::signals::stop_signal(), if !shutdown.is_cancelled() => {
                 tracing::info!(signal = signal?, "stopping");
                 shutdown.cancel();
             }
             () = health.until_ready(), if !health.ready() => tracing::info!("ready"),
         }
     }
-}
-
-async fn connect(args: &Args) -> anyhow::Result<kube::Client> {
-    let choice = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
-    let config = match &args.kubeconfig {
-        Some(path) => {
-            let file =
-                Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &choice).await?
-        }
-        None if args.context.is_some() => kube::Config::from_kubeconfig(&choice).await?,
-        None => {
-            kube::Config::infer().await.context("no kubeconfig was found, and this is no pod in a cluster")?
-        }
-    };
-    Ok(kube::Client::try_from(config)?)
 }
 
 /// The kinds to run, by their exact names.
@@ -97,13 +76,4 @@ fn enabled(catalog: &Catalog, wanted: &[String]) -> anyhow::Result<Option<BTreeS
         names.insert(kind.name.to_owned());
     }
     Ok(Some(names))
-}
-
-async fn stop_signal() -> anyhow::Result<&'static str> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = terminate.recv() => Ok("SIGTERM"),
-        ended = tokio::signal::ctrl_c() => Ok(ended.map(|()| "SIGINT")?),
-    }
 }

@@ -2,10 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets the unexpected has to fail, and loudly")]
 
+mod apply;
+mod bed;
+mod changes;
+mod connect;
 mod crds;
 mod docs;
 mod explain;
+mod logs;
 mod operator;
+mod views;
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -1,0 +1,94 @@
+//! Why a job is as it is: what the planner says, what its pods say, and what nobody does although it is due.
+
+use serde_json::Value;
+use trainyard_core::Action;
+use trainyard_operator::{Look, look};
+
+use super::cluster::Cluster;
+use super::fields::{condition, is_over, label, name, namespace, owner, text, uid};
+use super::resource::Resource;
+use super::target::Job;
+use super::time::now;
+use super::trouble::{self, Trouble};
+
+/// How many actions are named before they are counted.
+const NAMED: usize = 3;
+
+/// A job with everything that belongs to it.
+pub(crate) struct Family {
+    pub(crate) job: Value,
+    /// The pods it controls.
+    pub(crate) pods: Vec<Value>,
+    pub(crate) look: Look,
+}
+
+impl Family {
+    /// Puts a job and its children together, out of more children than its own.
+    pub(crate) fn new(cluster: &Cluster, job: &Job, children: (&[Value], &[Value])) -> Self {
+        let look = look(&cluster.catalog, job.kind, &job.object, children, now());
+        let own = children.0.iter().filter(|pod| owner(pod) == uid(&job.object));
+        Self { job: job.object.clone(), pods: own.cloned().collect(), look }
+    }
+
+    /// Reads a job's children and puts them together.
+    pub(crate) async fn read(cluster: &Cluster, job: &Job) -> anyhow::Result<Self> {
+        let selector = format!("{}={}", trainyard_api::labels::JOB_NAME, job.name());
+        let space = Some(namespace(&job.object));
+        let pods = cluster.list(&Resource::pods(), space, &selector).await?;
+        let services = cluster.list(&Resource::core("services", "Service"), space, &selector).await?;
+        Ok(Self::new(cluster, job, (&pods, &services)))
+    }
+
+    /// The reasons, the most telling first; none for a job with which all is well.
+    pub(crate) fn why(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for type_ in ["Failed", "InvalidSpec", "Restarting", "Suspended"] {
+            let holds = condition(&self.job, type_);
+            reasons
+                .extend(holds.map(|c| text(c, "/message").to_owned()).filter(|message| !message.is_empty()));
+        }
+        if is_over(&self.job) {
+            return reasons;
+        }
+        reasons.extend(trouble::grouped(self.pods.iter().filter_map(Trouble::of)));
+        for line in &self.look.plan.report.lines {
+            let said = format!("{}: {}", line.step, line.text);
+            if !reasons.iter().any(|known| known == &line.text) {
+                reasons.push(said);
+            }
+        }
+        reasons.extend(self.due());
+        reasons
+    }
+
+    /// What an operator would do now. It takes a moment; if it stays, no operator is there.
+    fn due(&self) -> Option<String> {
+        let named = |action: &Action| match action {
+            Action::Create(child) => format!("create {} {}", child.what.kind, child.name),
+            Action::Delete { what, name, .. } => format!("delete {} {name}", what.kind),
+            Action::Amend { .. } => "amend a pod".to_owned(),
+            Action::DeleteJob { .. } => "delete the job".to_owned(),
+        };
+        let actions = &self.look.plan.actions;
+        let first: Vec<String> = actions.iter().take(NAMED).map(named).collect();
+        let more = actions.len().saturating_sub(NAMED);
+        let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+        (!actions.is_empty()).then(|| {
+            let what = first.join(", ");
+            format!("waiting for an operator (does one run?) to {what}{rest}")
+        })
+    }
+
+    /// Restarts so far: those written down, and those the kubelet shows on the pods that are there.
+    pub(crate) fn restarts(&self) -> u32 {
+        let record = self.look.decoded.as_ref().map_or(0, |decoded| decoded.job.record.restarts);
+        self.look.pods.iter().fold(record, |sum, pod| sum.saturating_add(pod.restarts_in_place()))
+    }
+}
+
+/// `worker-0`: the replica a pod is of; its name for a pod that is none.
+pub(crate) fn replica(pod: &Value) -> String {
+    let (role, index) =
+        (label(pod, trainyard_api::labels::REPLICA_TYPE), label(pod, trainyard_api::labels::REPLICA_INDEX));
+    if role.is_empty() { name(pod).to_owned() } else { format!("{role}-{index}") }
+}

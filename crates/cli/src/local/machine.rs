@@ -1,0 +1,119 @@
+//! What of this machine is offered to jobs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use trainyard_core::Addressing;
+use trainyard_node::runtime::LogRules;
+use trainyard_node::{BackOff, Inventory, Surroundings};
+
+/// Flags of `run` and `up` about the machine.
+#[derive(clap::Args)]
+pub(crate) struct MachineArgs {
+    /// Processors that jobs may request in all (`4`, `500m`); all of the machine's if left out.
+    #[arg(long)]
+    cpus: Option<String>,
+    /// Memory that jobs may request in all (`16Gi`); all of the machine's if left out.
+    #[arg(long)]
+    memory: Option<String>,
+    /// GPUs that jobs may use: `all`, `none`, or indices and UUIDs (`0,2`).
+    #[arg(long)]
+    gpus: Option<String>,
+    /// Ports that replicas may be given.
+    #[arg(long, default_value = "20000-29999", value_name = "FIRST-LAST")]
+    ports: String,
+    /// A log file that has grown to this size is put aside.
+    #[arg(long, default_value = "50Mi", value_name = "SIZE")]
+    log_max_size: String,
+    /// Log files that are kept of each container.
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    log_max_files: u32,
+    /// Seconds before a container that failed again and again is started again the first time; then they double.
+    #[arg(long, default_value_t = 10, value_name = "SECONDS", hide = true)]
+    back_off_seconds: u32,
+}
+
+impl MachineArgs {
+    /// What the machine has to give.
+    pub(crate) fn inventory(&self, storage: &Path) -> anyhow::Result<Inventory> {
+        let whole = Inventory::of_this_machine().with_storage_of(storage);
+        let (cpus, memory, gpus) = (self.cpus.as_deref(), self.memory.as_deref(), self.gpus.as_deref());
+        whole.restricted(cpus, memory, gpus).map_err(|why| anyhow!("{why}"))
+    }
+
+    /// A node in a directory.
+    pub(crate) fn node(
+        &self,
+        name: String,
+        root: &Path,
+        inventory: Inventory,
+        surroundings: Surroundings,
+        orphans_after: Option<Duration>,
+    ) -> anyhow::Result<trainyard_node::Options> {
+        let first = jiff::SignedDuration::from_secs(self.back_off_seconds.into());
+        Ok(trainyard_node::Options {
+            name: name.clone(),
+            root: root.to_owned(),
+            inventory: Inventory { host_name: name, ..inventory },
+            shim: std::env::current_exe().context("cannot find this program's own file")?,
+            lock: trainyard_host::lock_file(root),
+            orphans_after,
+            surroundings,
+            back_off: BackOff { first, ..BackOff::default() },
+            open_files: trainyard_node::raise_open_files(),
+            log: self.log_rules()?,
+            keep_logs: Duration::from_secs(7 * 24 * 3600),
+            clock: trainyard_operator::system_clock(),
+        })
+    }
+
+    fn log_rules(&self) -> anyhow::Result<LogRules> {
+        let size = trainyard_node::quantity::parse_units(&self.log_max_size);
+        let size = size.map_err(|error| anyhow!("--log-max-size: {error}"))?;
+        Ok(LogRules { max_bytes: u64::try_from(size).unwrap_or(0).max(4096), max_files: self.log_max_files })
+    }
+
+    /// Refuses what makes no sense, before anything is made.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        self.ports()?;
+        self.log_rules().map(drop)
+    }
+
+    /// An operator that addresses replicas by ports of this machine and tells the node which pods belong together.
+    pub(crate) fn operator(&self) -> anyhow::Result<trainyard_operator::Options> {
+        let mut options = trainyard_operator::Options { ports: Some(self.ports()?), ..Default::default() };
+        options.plan.addressing = Addressing::HostPorts;
+        options.plan.gang_on_pods = true;
+        Ok(options)
+    }
+
+    fn ports(&self) -> anyhow::Result<(u16, u16)> {
+        let parsed = self.ports.split_once('-').and_then(|(first, last)| {
+            Some((first.trim().parse::<u16>().ok()?, last.trim().parse::<u16>().ok()?))
+        });
+        match parsed {
+            Some((first, last)) if first > 0 && first <= last => Ok((first, last)),
+            _ => bail!(
+                "--ports: {:?} is no range of ports: write FIRST-LAST, for example 20000-29999",
+                self.ports
+            ),
+        }
+    }
+}
+
+/// Reads a duration such as `90s`, `1h`, `1h30m`; `never` is none.
+pub(crate) fn time_or_never(text: &str) -> Result<Never, String> {
+    if text == "never" {
+        return Ok(Never(None));
+    }
+    let parsed: Result<jiff::SignedDuration, _> = text.parse();
+    let positive = parsed.ok().and_then(|duration| Duration::try_from(duration).ok());
+    positive
+        .map(|duration| Never(Some(duration)))
+        .ok_or_else(|| "write a time such as 90s, 15m or 1h, or `never`".into())
+}
+
+/// A duration, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Never(pub(crate) Option<Duration>);

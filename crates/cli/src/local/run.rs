@@ -1,0 +1,274 @@
+//! `trainyard run`: jobs on this machine, followed to their end.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use kube::api::PostParams;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use trainyard_core::{Catalog, Kind};
+use trainyard_host::{DataDir, Host};
+use trainyard_node::{Inventory, Surroundings};
+
+use super::display::Display;
+use super::follow::{Followed, Follower};
+use super::job::JobRef;
+use super::machine::MachineArgs;
+use super::{places, preflight};
+use crate::check;
+use crate::manifests::{self, Manifest};
+
+/// When this program is killed, its processes are ended after this long.
+const ORPHANS_AFTER: Duration = Duration::from_secs(3);
+/// The operator waits this long for more to happen to a job.
+const DEBOUNCE: Duration = Duration::from_millis(1);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Manifest files; `-` is standard input. Jobs, and what they need: ConfigMaps, Secrets, claims.
+    #[arg(required = true)]
+    files: Vec<String>,
+    /// Where logs are kept [default: a new directory in $XDG_STATE_HOME/trainyard/runs].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Plain lines instead of a live display, also on a terminal.
+    #[arg(long)]
+    plain: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    crate::log_to_stderr("error");
+    let mut documents = Vec::new();
+    for file in &args.files {
+        documents.extend(manifests::read(file)?);
+    }
+    let directory = std::env::current_dir().context("this directory is gone")?;
+    let env = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let around = Surroundings::Caller { directory, env };
+    args.machine.check()?;
+    let inventory = args.machine.inventory(Path::new("/"))?;
+    let jobs = match checked(&documents, &inventory, &around)? {
+        Ok(jobs) => jobs,
+        Err(problems) => {
+            problems.iter().for_each(|problem| crate::complain(problem));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2)
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(run_all(args, documents, jobs, inventory, around))
+}
+
+/// Everything that is wrong is said before anything is started.
+fn checked(
+    documents: &[Manifest],
+    inventory: &Inventory,
+    around: &Surroundings,
+) -> anyhow::Result<Result<Vec<JobRef>, Vec<String>>> {
+    if let Err(errors) = check::check(documents) {
+        return Ok(Err(errors.0));
+    }
+    let catalog = Catalog::default();
+    let (mut jobs, mut problems, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    for document in documents {
+        match job_kind(&catalog, document) {
+            Some(kind) => {
+                let found = preflight::check(&catalog, kind, document, documents, inventory, around)?;
+                problems.extend(found.problems);
+                notes.extend(found.notes);
+                jobs.push(JobRef::of(kind, &document.object));
+            }
+            None if is_plain(document) => {}
+            None => problems.push(unknown(&catalog, document)),
+        }
+    }
+    if jobs.is_empty() && problems.is_empty() {
+        problems.push("nothing to run: the files hold no job".into());
+    }
+    if problems.is_empty() {
+        notes.iter().for_each(|note| crate::complain(&format!("note: {note}")));
+    }
+    Ok(if problems.is_empty() { Ok(jobs) } else { Err(problems) })
+}
+
+fn job_kind(catalog: &Catalog, document: &Manifest) -> Option<&'static Kind> {
+    let version = document.object.get("apiVersion").and_then(Value::as_str);
+    document
+        .kind()
+        .ok()
+        .and_then(|name| catalog.kind(name))
+        .filter(|kind| version == Some(&*kind.api_version()))
+}
+
+/// Kinds beside jobs that `run` knows what to do with.
+const PLAIN: &[(&str, &str)] = &[
+    ("ConfigMap", "configmaps"),
+    ("Secret", "secrets"),
+    ("PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("Namespace", "namespaces"),
+    ("ServiceAccount", "serviceaccounts"),
+    ("Service", "services"),
+];
+
+fn is_plain(document: &Manifest) -> bool {
+    let version = document.object.get("apiVersion").and_then(Value::as_str);
+    let kind = document.kind().unwrap_or_default();
+    version == Some("v1") && PLAIN.iter().any(|(name, _)| *name == kind)
+}
+
+fn unknown(catalog: &Catalog, document: &Manifest) -> String {
+    let kinds = catalog.kinds.iter().map(|kind| kind.name).chain(PLAIN.iter().map(|(name, _)| *name));
+    let known: Vec<&str> = kinds.collect();
+    format!(
+        "{}: kind: Unsupported value: {} of {}: `run` knows {}",
+        document.origin,
+        document.kind().unwrap_or_default(),
+        document.object.get("apiVersion").and_then(Value::as_str).unwrap_or_default(),
+        known.join(", ")
+    )
+}
+
+async fn run_all(
+    args: Args,
+    documents: Vec<Manifest>,
+    jobs: Vec<JobRef>,
+    inventory: Inventory,
+    around: Surroundings,
+) -> anyhow::Result<ExitCode> {
+    let clock = trainyard_operator::system_clock();
+    let path = match args.data_dir.clone() {
+        Some(path) => path,
+        None => places::run_dir(&clock().strftime("%Y%m%d-%H%M%S").to_string())?,
+    };
+    let dir = DataDir::open(&path)?;
+    let name = inventory.host_name.clone();
+    let node = args.machine.node(name, dir.path(), inventory, around, Some(ORPHANS_AFTER))?;
+    let host = Host::start(trainyard_host::Options {
+        crds: definitions(&jobs)?,
+        operator: Some(operator(&args, &jobs)?),
+        node: Some(node),
+        ..trainyard_host::Options::bare()
+    })
+    .await?;
+    let display = Display::new(args.plain, jobs.len() > 1);
+    let logs = host.logs().context("the node has no logs")?;
+    let mut follower = Follower::new(host.client(), jobs, logs, host.metrics(), display);
+    let created = create_all(&host.client(), &documents).await;
+    let followed = match created {
+        Ok(()) => follower.follow().await,
+        Err(error) => Err(error),
+    };
+    // Whatever happened, nothing stays behind.
+    let pods = dir.path().join("pods");
+    let grace = if followed.as_ref().is_ok_and(Followed::was_killed) {
+        Duration::ZERO
+    } else {
+        Duration::from_secs(2)
+    };
+    trainyard_node::end_containers(&pods, grace, clock).await?;
+    follower.finish().await;
+    host.stop().await?;
+    report(followed?, dir.path())
+}
+
+/// Only of the kinds that are run: each takes its time to be read.
+fn definitions(jobs: &[JobRef]) -> anyhow::Result<Vec<Value>> {
+    let catalog = Catalog::default();
+    let names: BTreeSet<&str> = jobs.iter().map(|job| job.kind).collect();
+    let kinds = names.into_iter().filter_map(|name| catalog.kind(name));
+    let definitions = kinds.map(trainyard_host::crds::of_kind).collect::<Result<Vec<_>, _>>()?;
+    Ok(definitions.into_iter().flatten().collect())
+}
+
+/// Nobody else uses this operator, so it may answer at once.
+fn operator(args: &Args, jobs: &[JobRef]) -> anyhow::Result<trainyard_operator::Options> {
+    let mut options = args.machine.operator()?;
+    options.kinds = Some(jobs.iter().map(|job| job.kind.to_owned()).collect());
+    options.effort.debounce = DEBOUNCE;
+    Ok(options)
+}
+
+/// Namespaces that are not there are made: on one machine nobody else would.
+async fn create_all(client: &Client, documents: &[Manifest]) -> anyhow::Result<()> {
+    let catalog = Catalog::default();
+    let order = |document: &&Manifest| usize::from(job_kind(&catalog, document).is_some());
+    let mut sorted: Vec<&Manifest> = documents.iter().collect();
+    sorted.sort_by_key(order);
+    for document in sorted {
+        let namespace = namespace(&document.object);
+        if document.kind()? != "Namespace" && namespace != "default" {
+            make_namespace(client, namespace).await?;
+        }
+        create(client, document, resource(&catalog, document)?).await?;
+    }
+    Ok(())
+}
+
+fn namespace(object: &Value) -> &str {
+    object
+        .pointer("/metadata/namespace")
+        .and_then(Value::as_str)
+        .filter(|n| !n.is_empty())
+        .unwrap_or("default")
+}
+
+fn resource(catalog: &Catalog, document: &Manifest) -> anyhow::Result<ApiResource> {
+    if let Some(kind) = job_kind(catalog, document) {
+        return Ok(super::job::api_resource(kind));
+    }
+    let kind = document.kind()?;
+    let Some((_, plural)) = PLAIN.iter().find(|(name, _)| *name == kind) else {
+        bail!("{}: kind {kind} is not known", document.origin);
+    };
+    Ok(ApiResource {
+        group: String::new(),
+        version: "v1".into(),
+        api_version: "v1".into(),
+        kind: kind.into(),
+        plural: (*plural).into(),
+    })
+}
+
+async fn create(client: &Client, document: &Manifest, resource: ApiResource) -> anyhow::Result<()> {
+    let api: Api<DynamicObject> = if resource.kind == "Namespace" {
+        Api::all_with(client.clone(), &resource)
+    } else {
+        Api::namespaced_with(client.clone(), namespace(&document.object), &resource)
+    };
+    let object: DynamicObject = serde_json::from_value(document.object.clone())
+        .with_context(|| format!("{} is not an object of Kubernetes", document.subject()))?;
+    match api.create(&PostParams::default(), &object).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_already_exists() && resource.kind == "Namespace" => Ok(()),
+        Err(kube::Error::Api(status)) => bail!("{}: {}", document.subject(), status.message),
+        Err(error) => Err(error).with_context(|| document.subject()),
+    }
+}
+
+async fn make_namespace(client: &Client, name: &str) -> anyhow::Result<()> {
+    let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+    let manifest = Manifest { origin: format!("namespace {name}"), object };
+    create(client, &manifest, resource(&Catalog::default(), &manifest)?).await
+}
+
+fn report(followed: Followed, dir: &Path) -> anyhow::Result<ExitCode> {
+    match followed {
+        Followed::Succeeded => Ok(ExitCode::SUCCESS),
+        Followed::Failed { code } => {
+            crate::complain(&format!("logs are in {}", dir.join("pods").display()));
+            Ok(ExitCode::from(u8::try_from(code.clamp(1, 255)).unwrap_or(1)))
+        }
+        Followed::Stopped { code, .. } => Ok(ExitCode::from(code)),
+    }
+}

@@ -1,0 +1,111 @@
+//! `trainyard up`: a cluster of one machine.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use trainyard_host::{DataDir, Host, Socket, Store};
+use trainyard_node::Surroundings;
+
+use super::machine::{MachineArgs, Never, time_or_never};
+use super::places;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where everything is kept [default: $XDG_DATA_HOME/trainyard, ~/.local/share/trainyard].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Port on 127.0.0.1 for the API; 0 is any free one.
+    #[arg(long, default_value_t = 7443)]
+    port: u16,
+    /// Leave out roles, for those who bring their own: `operator`, `node`.
+    #[arg(long, value_delimiter = ',', value_name = "ROLE")]
+    without: Vec<Role>,
+    /// How long processes go on when this program was killed: `90s`, `15m`, `1h`, `never` ends them only by `down`.
+    #[arg(long, default_value = "1h", value_name = "TIME", value_parser = time_or_never)]
+    orphans_after: Never,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Role {
+    Operator,
+    Node,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    crate::log_to_stderr("warn");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2)
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(up(args))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn up(args: Args) -> anyhow::Result<()> {
+    args.machine.check()?;
+    let path = places::data_dir(args.data_dir.clone())?;
+    let dir = DataDir::open(&path)?;
+    let path = dir.path().to_owned();
+    let socket = Socket { port: args.port, dir: path.clone() };
+    let kubeconfig = socket.kubeconfig();
+    let has = |role| !args.without.contains(&role);
+    let mut operator = args.machine.operator()?;
+    if !has(Role::Node) {
+        // Somebody else's node knows neither our ports nor our gangs.
+        operator = trainyard_operator::Options::default();
+    }
+    let node = if has(Role::Node) {
+        let inventory = args.machine.inventory(&path)?;
+        let name = dir.node_name(&inventory.host_name)?;
+        Some(args.machine.node(name, &path, inventory, Surroundings::Clean, args.orphans_after.0)?)
+    } else {
+        None
+    };
+    let host = Host::start(trainyard_host::Options {
+        store: Store::In(dir),
+        operator: has(Role::Operator).then_some(operator),
+        node,
+        socket: Some(socket),
+        ..trainyard_host::Options::local()?
+    })
+    .await?;
+    let address = host.address().context("the API has no address")?;
+    let failing = host.shutdown();
+    tokio::select! {
+        () = host.ready() => {}
+        // A role that failed ends the others; why is what waiting for the host returns.
+        () = failing.cancelled() => return Ok(host.wait().await?),
+    }
+    crate::print(&format!(
+        "trainyard is up at https://{address}; data in {}\nuse it:\n  export KUBECONFIG={}\n  trainyard list\n",
+        path.display(),
+        kubeconfig.display(),
+    ))?;
+    let shutdown = host.shutdown();
+    tokio::spawn(async move {
+        if let Ok(signal) = crate::signals::stop_signal().await {
+            tracing::info!(signal, "stopping");
+        }
+        shutdown.cancel();
+    });
+    host.wait().await?;
+    say_what_goes_on(&path, args.orphans_after);
+    Ok(())
+}
+
+/// Whoever stops `up` learns that processes go on, and how to end them.
+fn say_what_goes_on(path: &std::path::Path, orphans_after: Never) {
+    let running = trainyard_node::runtime::running_under(&path.join("pods")).len();
+    if running > 0 {
+        let until = orphans_after.0.map_or_else(String::new, |time| {
+            format!(" for {:#}", jiff::SignedDuration::try_from(time).unwrap_or_default())
+        });
+        crate::complain(&format!(
+            "{running} container(s) go on{until}: `trainyard up` takes them back, `trainyard down` ends them"
+        ));
+    }
+}

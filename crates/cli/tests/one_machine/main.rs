@@ -1,0 +1,20 @@
+//! The binary on this machine, with real processes: `run`, `up`, `down`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that meets the unexpected has to fail, and loudly; what was measured is reported"
+)]
+
+mod bad_input;
+mod gangs;
+mod gpus;
+mod kill;
+mod kit;
+mod limits;
+mod orphans;
+mod pods;
+mod run;
+mod up;
