@@ -1,17 +1,22 @@
 # Thin targets over cargo. `make test` is what CI runs.
-.PHONY: run test test-all lint fmt generate bench
+.PHONY: run life picture test test-all lint fmt generate bench
 
 CARGO ?= cargo
 
-run: ## A job from create to Succeeded: real operator, in-process API server, scripted kubelet.
+run: ## The quickstart for real: one master and two workers on this machine (needs python3).
+	$(CARGO) run --quiet --package trainyard-cli -- run examples/quickstart/pytorchjob.yaml
+
+life: ## A job from create to Succeeded in virtual time: real operator, in-process API server, scripted kubelet.
 	$(CARGO) run --quiet --package trainyard-testkit --example life
 
 test: lint ## Everything that has to pass before a change lands, and the size of the house.
 	$(CARGO) test --workspace
+	python3 -m unittest discover --start-directory examples/quickstart/tests
 	$(CARGO) xtask tidy
 
-test-all: test ## Adds the long ones: other worlds, more chaos, and everything again under the published upstream CRDs (needs Go).
+test-all: test ## Adds the long ones: other worlds, more chaos, a hundred kills, and everything again under the published upstream CRDs (needs Go).
 	TRAINYARD_SEED=random $(CARGO) test --package trainyard-core --test it properties
+	TRAINYARD_KILL_ROUNDS=100 $(CARGO) test --package trainyard-cli --test one_machine kill -- --nocapture
 	TRAINYARD_CHAOS_RUNS=5000 $(CARGO) test --release --package trainyard-testkit chaos
 	dir=$$(mktemp -d) && cd $$dir && go mod init upstream && \
 	  crds=$$(go mod download -json github.com/kubeflow/training-operator@v1.9.4 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/manifests/base/crds && \
@@ -31,3 +36,9 @@ generate: ## CRDs and the field reference, from the types.
 
 bench: ## The figures of docs/performance.md.
 	$(CARGO) bench --package trainyard-testkit
+	$(CARGO) bench --package trainyard-cli
+
+picture: ## docs/images/run.svg, recorded from a real run (needs Python 3.11 and, the first time, PyPI).
+	$(CARGO) build --quiet --package trainyard-cli
+	python3 scripts/record.py $$($(CARGO) metadata --format-version 1 --no-deps | \
+	  python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/debug/trainyard docs/images/run.svg
