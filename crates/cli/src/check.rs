@@ -1,5 +1,7 @@
 //! What is wrong with manifests, all of it, before anything is sent anywhere.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use trainyard_core::explain::{Explanation, explain};
 use trainyard_core::{Catalog, Kind, Options};
@@ -43,7 +45,10 @@ fn problems(catalog: &Catalog, manifest: &Manifest) -> anyhow::Result<Vec<String
     }
     if let Some(kind) = catalog.kind(name).filter(|kind| is_meant(kind, text("/apiVersion"))) {
         let explained = explained(catalog, kind, &manifest.object, &Options::default())?;
-        found.extend(explained.errors.iter().map(|error| format!("{subject}: {error}")));
+        let mut said = BTreeSet::new();
+        // The first thing that is wrong with a field is enough; the next often follows from it.
+        let first = explained.errors.iter().filter(|error| said.insert(error.path.clone()));
+        found.extend(first.map(|error| format!("{subject}: {error}")));
     } else if let Some(kind) = catalog.kind(name).filter(|kind| is_slip(kind, text("/apiVersion"))) {
         found.push(version_error(manifest, kind, text("/apiVersion")));
     }

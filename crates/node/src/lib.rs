@@ -46,4 +46,4 @@ pub use self::node::Node;
 pub use self::open_files::raise_open_files;
 pub use self::options::{Clock, Options, Surroundings};
 pub use self::pod::BackOff;
-pub use self::preflight::{Preflight, preflight};
+pub use self::preflight::{PodProblem, Preflight, preflight};

@@ -7,10 +7,18 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use serde_json::Value;
 use trainyard_core::{Catalog, Kind, Options, Resource};
 use trainyard_node::sources::{ReferenceKind, references};
-use trainyard_node::{Inventory, Preflight, Surroundings};
+use trainyard_node::{Inventory, PodProblem, Surroundings};
 
 use crate::check::explained;
 use crate::manifests::Manifest;
+
+/// What is to be said about a job before it is started: one line each, with its file and its name.
+pub(crate) struct Found {
+    /// Why it cannot run here.
+    pub(crate) problems: Vec<String>,
+    /// What it does without.
+    pub(crate) notes: Vec<String>,
+}
 
 /// Everything that keeps a job from running here, and everything it does without.
 pub(crate) fn check(
@@ -20,11 +28,11 @@ pub(crate) fn check(
     others: &[Manifest],
     inventory: &Inventory,
     around: &Surroundings,
-) -> anyhow::Result<Preflight> {
+) -> anyhow::Result<Found> {
     let subject = manifest.subject();
     let say = |problem: String| format!("{subject}: {problem}");
     if let Some(idle) = never_runs(manifest) {
-        return Ok(Preflight { problems: vec![say(idle.into())], notes: Vec::new() });
+        return Ok(Found { problems: vec![say(idle.into())], notes: Vec::new() });
     }
     let options = Options { gang_on_pods: true, ..Options::default() };
     let explained = explained(catalog, kind, &manifest.object, &options)?;
@@ -34,19 +42,56 @@ pub(crate) fn check(
         .filter(|child| child.what.kind == Resource::POD.kind)
         .map(|child| serde_json::from_value(child.body))
         .collect::<Result<_, _>>()?;
-    let Preflight { mut problems, notes } = trainyard_node::preflight(&pods, inventory);
+    let here = trainyard_node::preflight(&pods, inventory);
+    let mut problems: Vec<String> =
+        here.problems.into_iter().map(|problem| worded(kind, manifest, &pods, problem)).collect();
     for pod in &pods {
-        let spec = pod.spec.as_ref();
-        let containers =
-            spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-        problems.extend(containers.filter_map(|container| no_program(container, around)));
+        let programs = no_programs(pod, around);
+        problems.extend(
+            programs.into_iter().map(|(field, why)| format!("{}: {why}", path(kind, manifest, pod, &field))),
+        );
+        problems.extend(missing_objects(pod, others));
     }
-    problems.extend(pods.iter().flat_map(|pod| missing_objects(pod, others)));
     // Replicas of one kind have the same problem; once is enough.
     problems.sort();
     problems.dedup();
     let told = |lines: Vec<String>| lines.into_iter().map(say).collect();
-    Ok(Preflight { problems: told(problems), notes: told(notes) })
+    Ok(Found { problems: told(problems), notes: told(here.notes) })
+}
+
+fn worded(kind: &Kind, manifest: &Manifest, pods: &[Pod], problem: PodProblem) -> String {
+    let place =
+        problem.place.and_then(|(number, field)| Some(path(kind, manifest, pods.get(number)?, &field)));
+    let message = problem.message;
+    match place {
+        Some(place) => format!("{place}: {message}"),
+        None => {
+            let all = format!("spec.{}[*].template.spec.containers[*].resources", kind.replica_specs);
+            format!("{all}: {message}: ask for less, or use a larger machine")
+        }
+    }
+}
+
+/// A field of a pod, by its place in the job.
+fn path(kind: &Kind, manifest: &Manifest, pod: &Pod, field: &str) -> String {
+    let role =
+        pod.metadata.labels.as_ref().and_then(|labels| labels.get("training.kubeflow.org/replica-type"));
+    let replicas =
+        manifest.object.pointer(&format!("/spec/{}", kind.replica_specs)).and_then(Value::as_object);
+    let same = |name: &&String| role.is_some_and(|role| role.eq_ignore_ascii_case(name));
+    let name = replicas.and_then(|replicas| replicas.keys().find(same)).map_or("*", String::as_str);
+    format!("spec.{}[{name}].template.{field}", kind.replica_specs)
+}
+
+/// Programs that are not there.
+fn no_programs(pod: &Pod, around: &Surroundings) -> Vec<(String, String)> {
+    let Some(spec) = &pod.spec else { return Vec::new() };
+    let init = spec.init_containers.iter().flatten().enumerate().map(|it| ("initContainers", it));
+    let main = spec.containers.iter().enumerate().map(|it| ("containers", it));
+    let missing = init.chain(main).filter_map(|(list, (index, container))| {
+        Some((format!("spec.{list}[{index}].command[0]"), no_program(container, around)?))
+    });
+    missing.collect()
 }
 
 /// What a pod refers to and the files do not hold: nobody else could make it.
@@ -108,8 +153,7 @@ fn no_program(container: &Container, around: &Surroundings) -> Option<String> {
     let directory = container.working_dir.as_ref().map_or(directory.clone(), |dir| directory.join(dir));
     if program.contains('/') {
         let path = directory.join(program);
-        return (!path.exists())
-            .then(|| missing(container, program, &format!("there is no file {}", path.display())));
+        return (!path.exists()).then(|| missing(program, &format!("there is no file {}", path.display())));
     }
     let path = own
         .get("PATH")
@@ -119,15 +163,11 @@ fn no_program(container: &Container, around: &Surroundings) -> Option<String> {
     let mut places = std::env::split_paths(path).map(|dir| directory.join(dir).join(program));
     let found = places.any(|file: PathBuf| file.is_file());
     let cannot_tell = container.env_from.is_some() || own.get("PATH").is_some_and(|path| path.contains("$("));
-    (!found && !cannot_tell)
-        .then(|| missing(container, program, &format!("there is no such program in PATH ({path})")))
+    (!found && !cannot_tell).then(|| missing(program, "there is no such program in PATH"))
 }
 
-fn missing(container: &Container, program: &str, why: &str) -> String {
-    format!(
-        "container {}: command[0]: {program:?} cannot be run: {why}: correct the command, or install the program",
-        container.name
-    )
+fn missing(program: &str, why: &str) -> String {
+    format!("{program:?} cannot be run: {why}: correct the command, or install the program")
 }
 
 fn own_env(container: &Container) -> BTreeMap<String, String> {

@@ -30,11 +30,11 @@ fn with(change: impl Fn(&mut Value)) -> String {
 fn every_mistake_is_named_with_object_field_and_remedy() {
     let home = tempfile::tempdir().unwrap();
     let container = "/spec/pytorchReplicaSpecs/Worker/template/spec/containers/0";
+    let worker = "/spec/pytorchReplicaSpecs/Worker";
     let set = |pointer: &str, field: &str, value: Value| {
         let (pointer, field) = (pointer.to_owned(), field.to_owned());
         with(move |job| job.pointer_mut(&pointer).unwrap()[&field] = value.clone())
     };
-    let worker = "/spec/pytorchReplicaSpecs/Worker";
     let gpus = json!({ "limits": { "nvidia.com/gpu": 4 } });
     for (manifest, expected) in [
         (String::new(), vec!["job.yaml", "holds no document"]),
@@ -54,8 +54,26 @@ fn every_mistake_is_named_with_object_field_and_remedy() {
             vec!["default/bad", "trian-the-model", "PATH"],
         ),
         (set(container, "command", json!(["./no/such/file"])), vec!["default/bad", "no/such/file"]),
-        (set(container, "command", Value::Null), vec!["default/bad", "command", "write the command"]),
-        (set(container, "resources", gpus), vec!["default/bad", "nvidia.com/gpu", "never"]),
+        (
+            set(container, "command", Value::Null),
+            vec!["spec.pytorchReplicaSpecs[Worker].template.spec.containers[0].command", "write the command"],
+        ),
+        (
+            set(container, "volumeMounts", json!([{ "name": "disk", "mountPath": "/x" }])),
+            vec!["[Worker].template.spec.containers[0].volumeMounts[0].name", "no volume \"disk\""],
+        ),
+        (
+            set(
+                &format!("{worker}/template/spec"),
+                "volumes",
+                json!([{ "name": "x", "nfs": { "server": "a", "path": "/" } }]),
+            ),
+            vec!["[Worker].template.spec.volumes[0]", "nfs"],
+        ),
+        (
+            set(container, "resources", gpus),
+            vec!["default/bad", "resources", "nvidia.com/gpu", "never", "ask for less"],
+        ),
         (set("/spec", "runPolicy", json!({ "suspend": true })), vec!["suspend"]),
     ] {
         let message = refused(home.path(), &manifest, &["--gpus", "none"]);

@@ -1,5 +1,6 @@
 //! A pod's volumes as directories of this machine, and where its containers see them.
 
+mod check;
 mod host_path;
 mod payload;
 mod sub_path;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 
+pub use self::check::check;
 use self::payload::Payload;
 use crate::env::expand_strict;
 use crate::runtime::Mount;
@@ -86,13 +88,8 @@ impl Maker<'_> {
                 .map_err(|error| failed(format!("{}: {error}", path.display())))?;
             return Ok(Prepared { path, read_only: true });
         }
-        // A volume without any source is an emptyDir, as the API server would have it.
-        let kind = kind(volume);
-        if !matches!(kind.as_deref(), None | Some("emptyDir")) {
-            return Err(failed(format!(
-                "{} volumes cannot be mounted on one machine; use hostPath or a claim",
-                kind.unwrap_or_default()
-            )));
+        if let Some(message) = check::refused(volume) {
+            return Err(failed(message));
         }
         write::directory(&path, 0o777).map_err(|error| failed(format!("{}: {error}", path.display())))?;
         Ok(Prepared { path, read_only: false })
