@@ -59,15 +59,16 @@ fn main() -> ExitCode {
 /// What roles have to say, for whoever set `RUST_LOG`; otherwise from this level on.
 fn log_to_stderr(level: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // A log that cannot be written, to a full disk, say, must not panic whoever writes it.
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
+    builder.with_writer(std::io::stderr).init();
 }
 
 /// The one way in which this binary says that something is wrong.
 fn complain(message: &str) {
-    #[expect(clippy::print_stderr, reason = "errors of a command line tool go to its standard error")]
-    {
-        eprintln!("trainyard: {message}");
-    }
+    use std::io::Write as _;
+    // Whoever closed the standard error, or filled the disk it goes to, does not want to know.
+    let _ = writeln!(std::io::stderr().lock(), "trainyard: {message}");
 }
 
 /// The one way in which this binary writes results. A reader that went away (`| head`) is no error.

@@ -1,10 +1,11 @@
 //! The node: it watches pods, places them, and gives each that is its own to a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
 use tokio::sync::{mpsc, watch};
@@ -26,6 +27,8 @@ use crate::watch::{Seen, pods};
 const PATIENCE: Duration = Duration::from_millis(2);
 /// However long decisions take, they are not put off for longer.
 const MOST_PATIENCE: Duration = Duration::from_secs(1);
+/// A pod whose worker crashed is taken up again after this long.
+const AFTER_CRASH: Duration = Duration::from_secs(10);
 /// Old logs are looked for this often.
 const SWEEP: Duration = Duration::from_secs(3600);
 
@@ -217,7 +220,15 @@ impl Manager {
         known.worker = Some(sender);
         let worker = Worker::new(Arc::clone(&self.shared), uid.to_owned(), receiver);
         let uid = uid.to_owned();
-        self.workers.spawn(async move { (uid, worker.run().await) });
+        self.workers.spawn(async move {
+            let Ok(over) = AssertUnwindSafe(worker.run()).catch_unwind().await else {
+                // A bug of ours. The pod is taken up again, but not at once, so that a bug cannot keep the machine busy.
+                tracing::error!(uid, "a pod's worker crashed");
+                tokio::time::sleep(AFTER_CRASH).await;
+                return (uid, false);
+            };
+            (uid, over)
+        });
     }
 
     fn gone(&mut self, uid: &str) {
@@ -239,18 +250,14 @@ impl Manager {
     }
 
     fn ended(&mut self, ended: Result<(String, bool), tokio::task::JoinError>) {
-        match ended {
-            Ok((uid, over)) => {
-                if let Some(known) = self.pods.get_mut(&uid) {
-                    known.worker = None;
-                    known.over |= over;
-                }
-                // It may have been asked to go while its end was written.
-                self.work(&uid);
-            }
-            Err(error) if error.is_panic() => tracing::error!(%error, "a pod's worker crashed: a bug"),
-            Err(_) => {}
+        // Otherwise the node stops.
+        let Ok((uid, over)) = ended else { return };
+        if let Some(known) = self.pods.get_mut(&uid) {
+            known.worker = None;
+            known.over |= over;
         }
+        // It may have been asked to go while its end was written.
+        self.work(&uid);
     }
 
     /// Containers of pods that vanished while no control plane was there.

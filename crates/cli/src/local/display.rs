@@ -1,7 +1,7 @@
 //! What `run` shows: log lines on standard output, everything else on standard error. On a terminal one line per replica
 //! is kept up to date below them, and all of it goes the same way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
@@ -18,21 +18,44 @@ pub(crate) struct Verdict {
     pub(crate) rest: String,
 }
 
+/// How much of a replica's name is needed to tell it from the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// There is one job.
+    Replica,
+    /// There are several.
+    Job,
+    /// Two of them have the same name.
+    Namespace,
+}
+
+impl Naming {
+    /// What tells the replicas of these jobs apart.
+    pub(crate) fn of(jobs: &[JobRef]) -> Self {
+        let names: BTreeSet<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+        match jobs.len() {
+            0 | 1 => Self::Replica,
+            count if names.len() == count => Self::Job,
+            _ => Self::Namespace,
+        }
+    }
+}
+
 /// Shows a run.
 pub(crate) struct Display {
     live: Option<Table>,
-    /// Labels name the job too.
-    several: bool,
+    /// How labels are made.
+    naming: Naming,
     /// What was said of each job last.
     said: BTreeMap<JobRef, String>,
 }
 
 impl Display {
-    pub(crate) fn new(plain: bool, several: bool) -> Self {
+    pub(crate) fn new(plain: bool, naming: Naming) -> Self {
         let terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let live = (!plain && terminal && !dumb).then(Table::new);
-        Self { live, several, said: BTreeMap::new() }
+        Self { live, naming, said: BTreeMap::new() }
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -41,8 +64,11 @@ impl Display {
 
     /// How a replica, or another container of it, is called in front of its lines.
     pub(crate) fn label(&self, replica: &Replica, container: &str) -> String {
-        let job =
-            replica.job.as_deref().filter(|_| self.several).map(|job| format!("{job}/")).unwrap_or_default();
+        let job = match (self.naming, replica.job.as_deref()) {
+            (Naming::Replica, _) | (_, None) => String::new(),
+            (Naming::Job, Some(job)) => format!("{job}/"),
+            (Naming::Namespace, Some(job)) => format!("{}/{job}/", replica.namespace),
+        };
         let container = if container == replica.main { String::new() } else { format!("/{container}") };
         format!("{job}{}{container}", replica.label)
     }

@@ -14,7 +14,7 @@ use trainyard_core::{Catalog, Kind};
 use trainyard_host::{DataDir, Host};
 use trainyard_node::{Inventory, Surroundings};
 
-use super::display::Display;
+use super::display::{Display, Naming};
 use super::follow::{Followed, Follower};
 use super::job::JobRef;
 use super::machine::MachineArgs;
@@ -161,7 +161,7 @@ async fn run_all(
         ..trainyard_host::Options::bare()
     })
     .await?;
-    let display = Display::new(args.plain, jobs.len() > 1);
+    let display = Display::new(args.plain, Naming::of(&jobs));
     let logs = host.logs().context("the node has no logs")?;
     let mut follower = Follower::new(host.client(), jobs, logs, host.metrics(), display);
     let created = create_all(&host.client(), &documents).await;

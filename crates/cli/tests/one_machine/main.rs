@@ -9,6 +9,7 @@
 )]
 
 mod bad_input;
+mod disk;
 mod gangs;
 mod gpus;
 mod kill;

@@ -215,9 +215,12 @@ fn namespaces_restarts_and_what_is_left_of_pods() {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{out}{err}");
     assert_eq!(out.lines().filter(|line| line.ends_with(" try")).count(), 2, "{out}");
-    for line in
-        ["[same/master-0] rank 0", "[same/worker-0] rank 1", "[same/master-0] 200", "[same/worker-0] 200"]
-    {
+    for line in [
+        "[blue/same/master-0] rank 0",
+        "[blue/same/worker-0] rank 1",
+        "[blue/same/master-0] 200",
+        "[blue/same/worker-0] 200",
+    ] {
         assert!(out.lines().any(|found| found == line), "{line:?} is not in\n{out}\n{err}");
     }
     assert!(err.contains("red/same: Succeeded") && err.contains("blue/same: Succeeded"), "{err}");

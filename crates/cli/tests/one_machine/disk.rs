@@ -1,0 +1,91 @@
+//! A disk that is full: said clearly, nothing that was answered is lost, and all goes on when there is space again.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::kit::{Up, create, eventually, job, jobs, log, pods, text, until};
+
+/// A small file system of its own, gone at the end.
+struct Small(PathBuf);
+
+impl Small {
+    /// Nothing where mounts are not permitted.
+    fn mount(at: &Path) -> Option<Self> {
+        fs::create_dir(at).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(at).output();
+        let permitted = mounted.is_ok_and(|output| output.status.success());
+        permitted.then(|| Self(at.to_owned()))
+    }
+
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("fill")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.join("fill")).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_loses_nothing_that_was_answered() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(&home.path().join("small")) else {
+        println!("SKIPPED: no file system can be mounted here, so none can be filled");
+        return;
+    };
+    let up = Up::start(&small.0.join("data"), &[]).await;
+    let client = up.client().await;
+    let gate = home.path().join("gate");
+    let script = format!("echo begun; while [ ! -e {} ]; do sleep 0.1; done; exit 7", gate.display());
+    create(&client, &job("before", 0, &script)).await;
+    until(&client, "before", &["Running"]).await;
+
+    small.fill();
+    // Some space is left inside the store's own file: it takes a few writes to use it up.
+    let (mut answered, mut refusal) = (Vec::new(), String::new());
+    for number in 0..2000 {
+        let mut next = job(&format!("during-{number}"), 0, "true");
+        next["metadata"]["annotations"] = json!({ "ballast": "x".repeat(500) });
+        next["spec"]["runPolicy"] = json!({ "suspend": true });
+        let object = serde_json::from_value(next).unwrap();
+        match jobs(&client).create(&Default::default(), &object).await {
+            Ok(_) => answered.push(format!("during-{number}")),
+            Err(error) => {
+                refusal = error.to_string();
+                break;
+            }
+        }
+    }
+    assert!(refusal.contains("data directory is full") && refusal.contains("free some space"), "{refusal}");
+    // It ends while nothing can be written; its exit code has its place already.
+    fs::write(&gate, "").unwrap();
+    for name in &answered {
+        assert!(jobs(&client).get_opt(name).await.unwrap().is_some(), "{name} was answered and is lost");
+    }
+
+    small.free();
+    until(&client, "before", &["Failed"]).await;
+    let pod = pods(&client, "before").await.remove(0);
+    let statuses = pod.status.unwrap().container_statuses.unwrap();
+    assert_eq!(statuses[0].state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code, 7);
+    assert!(log(&client, "before-master-0").await.starts_with("begun\n"));
+    create(&client, &job("after", 0, "true")).await;
+    until(&client, "after", &["Succeeded"]).await;
+    eventually("all that was answered is there", async || {
+        let listed = text(&up.command(&["list"]).stdout);
+        answered.iter().all(|name| listed.contains(name.as_str()))
+    })
+    .await;
+    println!("{} jobs were answered before the disk was full", answered.len());
+}
