@@ -20,6 +20,7 @@ use crate::metrics::NodeMetrics;
 use crate::options::Options;
 use crate::placing::{Placing, Verdict};
 use crate::pod::Worker;
+use crate::schedule::has_ended;
 use crate::shared::Shared;
 use crate::watch::{Seen, pods};
 
@@ -213,7 +214,7 @@ impl Manager {
         let ours = node == Some(&*self.shared.options.name);
         // What is over has to be removed when it is asked to go: nobody else would.
         let leaving = known.pod.metadata.deletion_timestamp.is_some();
-        if !ours || (!leaving && (known.over || is_over(&known.pod))) {
+        if !ours || (!leaving && (known.over || has_ended(&known.pod))) {
             return;
         }
         let (sender, receiver) = watch::channel(Some(Arc::clone(&known.pod)));
@@ -300,12 +301,7 @@ impl Manager {
 /// Whether a change of a pod may change what can be placed. Most are news of containers, and do not.
 fn matters(before: &Pod, after: &Pod) -> bool {
     let bound = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-    let facts = |pod: &Pod| (bound(pod), is_over(pod), pod.metadata.deletion_timestamp.is_some());
+    let facts = |pod: &Pod| (bound(pod), has_ended(pod), pod.metadata.deletion_timestamp.is_some());
     let own = |pod: &Pod| (pod.metadata.labels.clone(), pod.metadata.annotations.clone());
     facts(before) != facts(after) || own(before) != own(after) || (!bound(after) && before.spec != after.spec)
-}
-
-fn is_over(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
 }

@@ -149,6 +149,13 @@ impl Found {
     }
 }
 
+/// Every container of a pod with the field it stands in, for messages.
+pub fn containers_by_field(spec: &PodSpec) -> impl Iterator<Item = (String, &Container)> {
+    let list = |name: &'static str| move |(index, container)| (format!("spec.{name}[{index}]"), container);
+    let init = spec.init_containers.iter().flatten().enumerate().map(list("initContainers"));
+    init.chain(spec.containers.iter().enumerate().map(list("containers")))
+}
+
 /// Every container of a pod, in the order they start.
 pub(crate) trait AllContainers {
     fn containers(&self) -> impl Iterator<Item = &Container>;

@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec, Probe, SecurityContext};
 
-use crate::sources::AllContainers;
+use crate::sources::{AllContainers, containers_by_field};
 
 /// Something in a pod that keeps a container from starting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +29,11 @@ pub fn cannot_start(pod: &Pod) -> Vec<Problem> {
     let Some(spec) = &pod.spec else {
         return Vec::new();
     };
-    let init = spec.init_containers.iter().flatten().enumerate().map(|it| ("initContainers", it));
-    let main = spec.containers.iter().enumerate().map(|it| ("containers", it));
-    init.chain(main)
-        .filter(|(_, (_, container))| container.command.as_ref().is_none_or(Vec::is_empty))
-        .map(|(list, (index, container))| Problem {
+    containers_by_field(spec)
+        .filter(|(_, container)| container.command.as_ref().is_none_or(Vec::is_empty))
+        .map(|(field, container)| Problem {
             container: container.name.clone(),
-            field: format!("spec.{list}[{index}].command"),
+            field: format!("{field}.command"),
             message: no_command(container),
         })
         .collect()

@@ -12,7 +12,6 @@ mod list;
 mod logs;
 mod merge;
 mod pods;
-mod quantity;
 mod resource;
 mod scale;
 mod suspend;

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::Value;
 use trainyard_api::labels;
+use trainyard_node::quantity::{parse_millis, units};
 
 use super::cluster::Reach;
 use super::fields::{items, label, name, namespace, text};
-use super::quantity::{cores, memory, parse};
 use super::table::Table;
 use super::target::job;
 use super::why::replica;
@@ -66,6 +66,33 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn sum(pod: &Value, pointer: &str) -> f64 {
-    items(pod, "/containers").iter().filter_map(|container| parse(text(container, pointer))).sum()
+/// In thousandths; what is no quantity is left out.
+fn sum(pod: &Value, pointer: &str) -> i128 {
+    let containers = items(pod, "/containers").iter();
+    containers.filter_map(|container| parse_millis(text(container, pointer)).ok()).sum()
+}
+
+/// `250m`: cores in thousandths.
+fn cores(millis: i128) -> String {
+    format!("{millis}m")
+}
+
+/// `512Mi`.
+fn memory(millis: i128) -> String {
+    format!("{}Mi", units(millis) >> 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_of_metrics() {
+        let shown = |text: &str| parse_millis(text).map(|millis| (cores(millis), memory(millis))).unwrap();
+        assert_eq!(shown("250m").0, "250m");
+        assert_eq!(shown("123456789n").0, "124m");
+        assert_eq!(shown("2").0, "2000m");
+        assert_eq!(shown("2048Ki").1, "2Mi");
+        assert_eq!(shown("1Gi").1, "1024Mi");
+    }
 }

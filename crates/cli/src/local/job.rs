@@ -37,23 +37,23 @@ impl JobRef {
     }
 
     pub(crate) fn api_resource(&self) -> ApiResource {
-        let Resource { group, version, plural } = self.resource;
+        self.resource.of_kind(self.kind)
+    }
+}
+
+impl Resource {
+    fn of_kind(self, kind: &str) -> ApiResource {
+        let Self { group, version, plural } = self;
         ApiResource {
             group: group.into(),
             version: version.into(),
             api_version: format!("{group}/{version}"),
-            kind: self.kind.into(),
+            kind: kind.into(),
             plural: plural.into(),
         }
     }
 }
 
 pub(crate) fn api_resource(kind: &Kind) -> ApiResource {
-    ApiResource {
-        group: kind.group.into(),
-        version: kind.version.into(),
-        api_version: kind.api_version(),
-        kind: kind.name.into(),
-        plural: kind.plural.into(),
-    }
+    Resource { group: kind.group, version: kind.version, plural: kind.plural }.of_kind(kind.name)
 }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use serde_json::Value;
+use trainyard_api::labels;
 use trainyard_core::{Catalog, Kind, Options, Resource};
-use trainyard_node::sources::{ReferenceKind, references};
+use trainyard_node::sources::{ReferenceKind, containers_by_field, references};
 use trainyard_node::{Inventory, PodProblem, Surroundings};
 
 use crate::check::explained;
@@ -74,8 +75,7 @@ fn worded(kind: &Kind, manifest: &Manifest, pods: &[Pod], problem: PodProblem) -
 
 /// A field of a pod, by its place in the job.
 fn path(kind: &Kind, manifest: &Manifest, pod: &Pod, field: &str) -> String {
-    let role =
-        pod.metadata.labels.as_ref().and_then(|labels| labels.get("training.kubeflow.org/replica-type"));
+    let role = pod.metadata.labels.as_ref().and_then(|labels| labels.get(labels::REPLICA_TYPE));
     let replicas =
         manifest.object.pointer(&format!("/spec/{}", kind.replica_specs)).and_then(Value::as_object);
     let same = |name: &&String| role.is_some_and(|role| role.eq_ignore_ascii_case(name));
@@ -86,10 +86,8 @@ fn path(kind: &Kind, manifest: &Manifest, pod: &Pod, field: &str) -> String {
 /// Programs that are not there.
 fn no_programs(pod: &Pod, around: &Surroundings) -> Vec<(String, String)> {
     let Some(spec) = &pod.spec else { return Vec::new() };
-    let init = spec.init_containers.iter().flatten().enumerate().map(|it| ("initContainers", it));
-    let main = spec.containers.iter().enumerate().map(|it| ("containers", it));
-    let missing = init.chain(main).filter_map(|(list, (index, container))| {
-        Some((format!("spec.{list}[{index}].command[0]"), no_program(container, around)?))
+    let missing = containers_by_field(spec).filter_map(|(field, container)| {
+        Some((format!("{field}.command[0]"), no_program(container, around)?))
     });
     missing.collect()
 }

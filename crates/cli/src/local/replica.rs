@@ -2,9 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-
-const ROLE: &str = "training.kubeflow.org/replica-type";
-const INDEX: &str = "training.kubeflow.org/replica-index";
+use trainyard_api::labels;
 
 /// What a replica is doing.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +56,9 @@ impl Replica {
             uid: meta.uid.clone().unwrap_or_default(),
             namespace: meta.namespace.clone().unwrap_or_default(),
             job: owner.map(|owner| owner.name.clone()),
-            label: label(ROLE).zip(label(INDEX)).map_or(name, |(role, index)| format!("{role}-{index}")),
+            label: label(labels::REPLICA_TYPE)
+                .zip(label(labels::REPLICA_INDEX))
+                .map_or(name, |(role, index)| format!("{role}-{index}")),
             state: match (&waiting, ending, over) {
                 (_, true, false) => "Stopping".into(),
                 (Some((reason, _)), _, false) => reason.clone(),

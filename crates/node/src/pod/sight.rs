@@ -100,6 +100,12 @@ impl BackOff {
     }
 }
 
+/// How long the pod's containers have between the polite and the final signal.
+pub(crate) fn grace(pod: &Pod) -> SignedDuration {
+    let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    SignedDuration::from_secs(own.unwrap_or(30).max(0))
+}
+
 /// Which part a container has in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SecurityContext};
 
-use super::sight::{Refusal, containers};
+use super::sight::{Refusal, containers, grace};
 use super::status::PORT_TAKEN;
 use super::step::Start;
 use crate::env::{self, ConfigError};
@@ -20,7 +20,6 @@ use crate::{quantity, unsupported};
 
 /// Where CUDA looks for the GPUs a process may use.
 const VISIBLE_GPUS: &str = "CUDA_VISIBLE_DEVICES";
-const DEFAULT_GRACE: i64 = 30;
 
 fn refusal(reason: &str, message: impl Into<String>) -> Refusal {
     Refusal { reason: reason.into(), message: message.into() }
@@ -143,11 +142,10 @@ async fn spec(
 }
 
 fn orphan(shared: &Shared, pod: &Pod) -> Orphan {
-    let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     Orphan {
         lock: shared.options.lock.clone(),
         after_seconds: shared.options.orphans_after.map(|after| after.as_secs()),
-        grace_seconds: u64::try_from(grace.unwrap_or(DEFAULT_GRACE)).unwrap_or(0),
+        grace_seconds: grace(pod).as_secs().unsigned_abs(),
     }
 }
 

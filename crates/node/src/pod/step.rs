@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, PodStatus};
 
-use super::sight::{Outlook, Part, Sight, containers};
+use super::sight::{Outlook, Part, Sight, containers, grace};
 use super::status;
 
 /// What to do now.
@@ -52,7 +52,6 @@ pub(crate) enum Ending {
     Over,
 }
 
-const DEFAULT_GRACE: i64 = 30;
 /// Sidecars that outlast a pod's grace period get at least this long to end.
 const LEAST_GRACE: SignedDuration = SignedDuration::from_secs(2);
 
@@ -160,9 +159,7 @@ fn end_by(sight: &Sight<'_>, ending: Ending) -> Timestamp {
 }
 
 fn after_grace(sight: &Sight<'_>, from: Timestamp) -> Timestamp {
-    let own = sight.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
-    let grace = SignedDuration::from_secs(own.unwrap_or(DEFAULT_GRACE).max(0));
-    from.checked_add(grace).unwrap_or(Timestamp::MAX)
+    from.checked_add(grace(sight.pod)).unwrap_or(Timestamp::MAX)
 }
 
 /// Starts what is due: init containers one after the other, then the main ones together.

@@ -23,8 +23,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 pub use self::gang::Gang;
-pub(crate) use self::pods::split;
 pub use self::pods::{GPUS, HostPort, gpus_of_container};
+pub(crate) use self::pods::{has_ended, split};
 use self::room::Room;
 use self::unit::Unit;
 use crate::demand::Demand;

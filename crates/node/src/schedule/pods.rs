@@ -102,7 +102,8 @@ impl Placed {
     }
 }
 
-fn has_ended(pod: &Pod) -> bool {
+/// Whether nothing of the pod will ever run again.
+pub(crate) fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 
 use super::kind;
+use crate::sources::containers_by_field;
 
 /// Kinds of volumes that can be made here.
 const KNOWN: [&str; 7] =
@@ -16,11 +17,8 @@ pub fn check(pod: &Pod) -> Vec<(String, String)> {
         let message = refused(volume)?;
         Some((format!("spec.volumes[{index}]"), message))
     });
-    let init = spec.init_containers.iter().flatten().enumerate().map(|it| ("initContainers", it));
-    let main = spec.containers.iter().enumerate().map(|it| ("containers", it));
-    let unknown = init.chain(main).flat_map(|(list, (index, container))| {
-        unknown_mounts(container, &volumes, &format!("spec.{list}[{index}]"))
-    });
+    let unknown =
+        containers_by_field(spec).flat_map(|(field, container)| unknown_mounts(container, &volumes, &field));
     foreign.chain(unknown).collect()
 }
 
