@@ -24,6 +24,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         crate::print(&format!("nothing to stop: there is no data directory {}\n", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    // A directory of somebody else is closed to us: that is not the same as one where nothing runs.
+    std::fs::read_dir(&path)
+        .with_context(|| format!("cannot look into the data directory {}", path.display()))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
