@@ -227,6 +227,10 @@ fn one(object: &Value, version: &Value) -> Option<Served> {
         names: NameRule::Subdomain,
         custom: true,
         returns_deleted: false,
+        annotations_count: false,
+        put_creates: false,
+        put_unconditional: false,
+        one_by_one: false,
     })
 }
 

@@ -86,10 +86,11 @@ fn line(resource: &ExtensionResource) -> Value {
 
 /// A resource and its subresources.
 fn entries(served: &Served) -> Vec<Value> {
+    let mut verbs = vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+    verbs.retain(|verb| !served.one_by_one || *verb != "deletecollection");
     let mut main = json!({
         "name": served.plural, "singularName": served.singular, "namespaced": served.namespaced,
-        "kind": served.kind,
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "kind": served.kind, "verbs": verbs,
     });
     if let Some(map) = main.as_object_mut() {
         for (field, names) in [("shortNames", &served.short_names), ("categories", &served.categories)] {

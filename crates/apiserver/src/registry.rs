@@ -20,7 +20,7 @@ pub(crate) enum Conversion {
     Events,
 }
 
-/// Where a custom resource keeps what `scale` shows.
+/// Where a resource keeps what `scale` shows. The selector is a text, or the object form of one.
 #[derive(Clone, Debug)]
 pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: Vec<String>,
@@ -64,6 +64,14 @@ pub(crate) struct Served {
     pub(crate) custom: bool,
     /// Whether a DELETE is answered with the object instead of a `Status`.
     pub(crate) returns_deleted: bool,
+    /// Whether a change of annotations is one of the desired state.
+    pub(crate) annotations_count: bool,
+    /// Whether PUT to a name that is free creates the object.
+    pub(crate) put_creates: bool,
+    /// Whether PUT without a resourceVersion replaces whatever is there.
+    pub(crate) put_unconditional: bool,
+    /// Whether there is no DELETE of the collection.
+    pub(crate) one_by_one: bool,
 }
 
 impl Served {

@@ -2,7 +2,6 @@
 
 use axum::Router;
 use jiff::Timestamp;
-use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::object::time;
 use crate::registry::Registry;
 use crate::store::backend::{Backend, BackendError};
 use crate::store::memory::Memory;
-use crate::store::{Key, Range, Stats, Store};
+use crate::store::{Range, Stats, Store};
 
 /// Where the server takes the time from. Tests give it a clock that follows virtual time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -176,7 +175,7 @@ impl Server {
         let runtime = tokio::runtime::Handle::try_current()?;
         let store = Store::open(options.backend, options.history)?;
         let now = time((options.clock)());
-        store.seed(options.namespaces.iter().map(|name| namespace(name, &now)).collect())?;
+        store.seed(builtin::seed::objects(&options.namespaces, &now))?;
         let (stop, stopped) = watch::channel(());
         let app = App {
             store,
@@ -215,16 +214,4 @@ impl Server {
         }
         self.app.store.idle().await;
     }
-}
-
-/// A namespace as the server makes it.
-fn namespace(name: &str, now: &str) -> (Key, Value) {
-    let mut object = json!({
-        "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": name, "uid": uuid::Uuid::new_v4().to_string(), "creationTimestamp": now},
-    });
-    for served in builtin::table().filter(|served| served.is_core("namespaces")) {
-        builtin::defaults::apply(&served, &mut object);
-    }
-    (Key::new(&NAMESPACE_TABLE.into(), "", name), object)
 }

@@ -8,7 +8,7 @@ use super::body::Input;
 use super::{Call, reply};
 use crate::crd;
 use crate::failure::Failure;
-use crate::object::{meta, time};
+use crate::object::{meta, meta_mut, time};
 use crate::rules::admit::Admitted;
 use crate::rules::create::{self, Stamp};
 use crate::store::{Key, Outcome, Stored, Written};
@@ -48,6 +48,36 @@ pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failur
             other => return other,
         }
     }
+}
+
+/// PUT to a name that is free, for the kinds that are created so too. The version it names means nothing.
+pub(crate) async fn by_name(call: &Call, mut body: Value) -> Result<Response, Failure> {
+    let dry = call.query.dry_run()?;
+    let strictness = call.query.strictness()?;
+    let (name, uid) = (meta(&body, "name"), meta(&body, "uid"));
+    if name.is_empty() {
+        let url = &call.name;
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if name != call.name {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.name
+        )));
+    }
+    if !uid.is_empty() {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+        return Err(Failure::conflict(&call.served, &call.name, &why));
+    }
+    if let Some(metadata) = meta_mut(&mut body) {
+        metadata.remove("resourceVersion");
+    }
+    let now = time(call.app.now());
+    let uid = uuid::Uuid::new_v4().to_string();
+    let stamp = Stamp { namespace: &call.namespace, now: &now, uid, suffix: "" };
+    once(call, body, &stamp, strictness, dry).await
 }
 
 async fn once(

@@ -120,7 +120,9 @@ async fn collection(call: Call, method: &Method, input: Input, scoped: bool) -> 
         Method::GET | Method::HEAD if call.query.flag("watch") => watch::watch(call).await,
         Method::GET | Method::HEAD => list::list(&call).await,
         Method::POST if writable => create::create(&call, input).await,
-        Method::DELETE if writable => delete::delete_collection(&call, input).await,
+        Method::DELETE if writable && !call.served.one_by_one => {
+            delete::delete_collection(&call, input).await
+        }
         _ => Err(Failure::verb_not_allowed()),
     }
 }

@@ -1,4 +1,4 @@
-//! The `scale` subresource of custom resources.
+//! The `scale` subresource.
 
 use axum::response::Response;
 use serde_json::Value;

@@ -30,7 +30,7 @@ impl Selection {
         for field in fields.fields() {
             let known = ["metadata.name", "metadata.namespace"].contains(&field);
             if !known && !served.fields.iter().any(|f| f == field) {
-                return Err(Failure::bad_request(format!("field label not supported: {field}")));
+                return Err(Failure::bad_request(unsupported(&served, field)));
             }
         }
         let prefix = match (served.namespaced, call.namespace.as_str()) {
@@ -68,15 +68,31 @@ impl Selection {
         object
     }
 
-    /// A missing field is an empty text; `source` of an event means its component.
+    /// A missing field is an empty text, or what its type has for nothing. Some have other names than in the object.
     fn field(&self, object: &Value, path: &str) -> String {
-        let path = if path == "source" { "source.component" } else { path };
+        let path = match path {
+            "source" => "source.component",
+            "status.successful" => "status.succeeded",
+            path => path,
+        };
         match at(object, path) {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Bool(flag)) => flag.to_string(),
             Some(Value::Number(number)) => number.to_string(),
             None if ["spec.unschedulable", "spec.hostNetwork"].contains(&path) => "false".into(),
+            None if path == "status.succeeded" => "0".into(),
             Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => String::new(),
         }
+    }
+}
+
+fn unsupported(served: &Served, field: &str) -> String {
+    match (served.group.as_str(), served.plural.as_str()) {
+        ("batch", "jobs") => format!("field label {field:?} not supported for Job"),
+        // Kinds without fields of their own share one rule, with its own words.
+        _ if served.fields.is_empty() && !served.custom => {
+            format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+        _ => format!("field label not supported: {field}"),
     }
 }

@@ -14,8 +14,10 @@ use crate::store::{Outcome, Stored, Written};
 
 pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
     let body = input.object().await?;
-    // Custom resources are never replaced blindly; built-in ones may be.
-    let unconditional = !call.served.custom;
+    let unconditional = call.served.put_unconditional;
+    if scope == Scope::Main && call.served.put_creates && call.app.store.latest(&call.key()).is_none() {
+        return super::create::by_name(call, body).await;
+    }
     let (stored, warnings) = modify(call, scope, unconditional, |_| Ok(body.clone())).await?;
     reply::object(200, &call.served, &stored, call.render, &warnings)
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::object::{meta, meta_map, set_at};
 use crate::registry::{ScalePaths, Served};
+use crate::selector::LabelSelector;
 
 fn follow<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, part| value.get(part))
@@ -16,12 +17,16 @@ pub(crate) fn show(paths: &ScalePaths, object: &Value) -> Value {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         if let Some(value) = meta_map(object).and_then(|m| m.get(field)) {
-            crate::object::set_at(&mut metadata, &[field.to_owned()], value.clone());
+            set_at(&mut metadata, &[field.to_owned()], value.clone());
         }
     }
     let mut status = json!({"replicas": number(&paths.status_replicas)});
     if let Some(selector) = paths.selector.as_ref().and_then(|path| follow(object, path)) {
-        crate::object::set_at(&mut status, &["selector".to_owned()], selector.clone());
+        let text = match selector {
+            Value::Object(_) => LabelSelector::from_object(selector).unwrap_or_default().to_string().into(),
+            other => other.clone(),
+        };
+        set_at(&mut status, &["selector".to_owned()], text);
     }
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,

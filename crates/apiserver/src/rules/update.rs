@@ -171,7 +171,11 @@ fn desired_differs(served: &Served, old: &Value, new: &Value) -> bool {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
         return false;
     };
+    let annotations = |object: &serde_json::Map<String, Value>| {
+        object.get("metadata").and_then(|m| m.get("annotations")).cloned()
+    };
     old.iter().filter(|(field, _)| counts(field)).ne(new.iter().filter(|(field, _)| counts(field)))
+        || (served.annotations_count && annotations(old) != annotations(new))
 }
 
 /// What an updated object means for the store: nothing if it is the same, the end if it was only kept by its

@@ -1,6 +1,8 @@
 //! The contract of the API server, driven through its router as a client would.
 
 #[cfg(test)]
+mod builtins;
+#[cfg(test)]
 mod collect;
 #[cfg(test)]
 mod contract;
