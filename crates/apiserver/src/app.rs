@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+use crate::auth::Identity;
 use crate::crd;
 use crate::failure::Failure;
 use crate::logs::PodLogs;
@@ -18,6 +19,8 @@ use crate::store::{Key, Outcome, Store, Stored, Written};
 pub(crate) struct App {
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
+    /// Whoever asks without a socket in between.
+    pub(crate) internal: Arc<Identity>,
     pub(crate) clock: Clock,
     /// Closes when the server is shut down.
     pub(crate) stop: watch::Receiver<()>,

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::app::App;
+use crate::auth::Identity;
 use crate::builtin::{self, CRD_TABLE, NAMESPACE_TABLE};
 use crate::extension::Extension;
 use crate::gc;
@@ -180,6 +181,7 @@ impl Server {
         let app = App {
             store,
             registry: Arc::new(Registry::new(options.extensions.into())),
+            internal: Arc::new(Identity::internal("system:apiserver")),
             clock: options.clock,
             stop: stopped,
             namespaces: NAMESPACE_TABLE.into(),

@@ -8,7 +8,7 @@ use axum::Router;
 use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use trainyard_apiserver::auth::{self, Tokens};
+use trainyard_apiserver::auth::{self, Authenticator, Identity, Tokens};
 
 use crate::pki::Pki;
 use crate::{Error, kubeconfig};
@@ -46,7 +46,10 @@ pub(crate) fn serve(
     let address = listener.local_addr().map_err(Error::Socket)?;
     let url = format!("https://{address}");
     kubeconfig::write(&socket.kubeconfig(), &url, pki.ca_pem(), pki.token(), "default")?;
-    let router = auth::require(router, Tokens::new([pki.token()]));
+    let router = auth::require(
+        router,
+        Authenticator::new(Tokens::new([pki.token()]), Identity::internal("trainyard")),
+    );
     let tls = pki.server_config();
     Ok((address, async move {
         trainyard_apiserver::serve::serve(router, listener, tls, shutdown).await.map_err(Error::Socket)

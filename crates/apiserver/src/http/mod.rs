@@ -30,6 +30,7 @@ use self::path::{Path, Target};
 use self::query::Query;
 use self::reply::Render;
 use crate::app::App;
+use crate::auth::Identity;
 use crate::discovery;
 use crate::failure::Failure;
 use crate::registry::Served;
@@ -44,6 +45,9 @@ pub(crate) fn router(app: App) -> Router {
 /// One request to a resource, resolved.
 pub(crate) struct Call {
     app: Arc<App>,
+    /// Who is asking.
+    #[expect(dead_code, reason = "read by the rules that come next")]
+    identity: Arc<Identity>,
     served: Arc<Served>,
     /// Empty for cluster-scoped resources and for requests over all namespaces.
     namespace: String,
@@ -97,8 +101,11 @@ async fn route(app: Arc<App>, request: Request<Body>) -> Result<Response, Failur
                 return Ok(reply::no_such_page());
             }
             let input = Input { headers: parts.headers, body };
+            let identity =
+                parts.extensions.get::<Arc<Identity>>().map_or_else(|| Arc::clone(&app.internal), Arc::clone);
             let call = Call {
                 app,
+                identity,
                 served: Arc::clone(served),
                 namespace: namespace.unwrap_or_default(),
                 name: name.unwrap_or_default(),

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
-use trainyard_apiserver::auth::{self, Tokens};
+use trainyard_apiserver::auth::{self, Authenticator, Identity, Tokens};
 use trainyard_apiserver::{Server, serve};
 
 use crate::harness::{MAPS, map};
@@ -50,7 +50,10 @@ impl Served {
             .unwrap();
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let server = Server::open(Server::options()).unwrap();
-        let router = auth::require(wrap(server.router()), Tokens::new([TOKEN]));
+        let router = auth::require(
+            wrap(server.router()),
+            Authenticator::new(Tokens::new([TOKEN]), Identity::internal("me")),
+        );
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();
@@ -189,7 +192,10 @@ async fn nobody_gets_in_without_a_token() {
             assert_eq!(serde_json::from_str::<Value>(&text(reply).await).unwrap(), refused);
         }
         for path in ["/livez", "/readyz", "/readyz/ping", "/healthz", "/version"] {
-            assert_eq!(client.send("GET", path, authorization, Value::Null).await.status(), 200, "{path}");
+            // A wrong token is an error everywhere; no token is nobody, who may see these.
+            let wrong = authorization == "Bearer wrong" || authorization == short;
+            let code = if wrong { 401 } else { 200 };
+            assert_eq!(client.send("GET", path, authorization, Value::Null).await.status(), code, "{path}");
         }
     }
     let lower = format!("bearer   {TOKEN}");

@@ -12,7 +12,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use trainyard_apiserver::auth::{self, Tokens};
+use trainyard_apiserver::auth::{self, Authenticator, Identity, Tokens};
 use trainyard_apiserver::serve::serve;
 use trainyard_host::pki::Pki;
 use trainyard_host::{Error, Host, Options, kubeconfig, listen};
@@ -40,7 +40,10 @@ impl Served {
         let pki = Pki::open(dir.path(), now()).unwrap();
         let listener = listen::bind_loopback(0).await.unwrap();
         let url = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
-        let router = auth::require(host.router(), Tokens::new([pki.token()]));
+        let router = auth::require(
+            host.router(),
+            Authenticator::new(Tokens::new([pki.token()]), Identity::internal("trainyard")),
+        );
         let shutdown = CancellationToken::new();
         let ended = tokio::spawn(serve(router, listener, pki.server_config(), shutdown.clone()));
         Self { host, dir, pki, url, shutdown, ended }
