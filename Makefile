@@ -31,7 +31,7 @@ lint:
 fmt:
 	$(CARGO) fmt --all
 
-generate: ## CRDs and the field reference, from the types.
+generate: ## CRDs and the field reference, from the types. (`cargo xtask generate wire`: the tables of built-in types; needs Go.)
 	$(CARGO) xtask generate
 
 bench: ## The figures of docs/performance.md.

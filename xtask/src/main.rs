@@ -6,6 +6,7 @@ mod generate;
 mod reference;
 mod schema;
 mod tidy;
+mod wire;
 mod yaml;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask <command>
   generate          write the CRDs and the field reference from the types
+  generate wire     write the tables of Kubernetes' built-in types (needs Go)
   generate --check  list the generated files that are stale, and fail if there are any
   tidy              check the house rules and print the size statistics";
 
@@ -27,6 +29,10 @@ fn main() -> Result<ExitCode> {
             for path in generate::write(&root)? {
                 println!("wrote {path}");
             }
+            Ok(ExitCode::SUCCESS)
+        }
+        ["generate", "wire"] => {
+            println!("wrote {}", wire::write(&root)?);
             Ok(ExitCode::SUCCESS)
         }
         ["generate", "--check"] => {

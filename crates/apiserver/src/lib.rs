@@ -35,6 +35,8 @@ pub mod selector;
 pub mod serve;
 mod server;
 pub mod store;
+#[allow(dead_code, reason = "the tables describe more than is asked of them yet")]
+mod types;
 
 pub use extension::{Extension, ExtensionResource};
 pub use server::{Clock, OpenError, Options, Ready, Server};

@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::Result;
 use trainyard_core::{Kind, frameworks, kinds};
 
-use crate::generate;
+use crate::{generate, wire};
 use tree::Tree;
 
 /// A rule, and how to find what breaks it.
@@ -27,6 +27,7 @@ const CHECKS: &[Check] = &[
     ("unwanted in the dependency tree", direction::reachable),
     ("unused dependency", unused::dependencies),
     ("stale, run `cargo xtask generate`", |tree| generate::stale(&tree.root)),
+    ("stale", |tree| wire::stale(&tree.root)),
     ("incomplete", completeness),
     ("source", rules::rust_files),
     ("machine path", rules::machine_paths),

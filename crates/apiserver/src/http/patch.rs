@@ -7,19 +7,20 @@ use super::body::{Input, json};
 use super::update::modify;
 use super::{Call, reply};
 use crate::failure::Failure;
-use crate::patch::{self, MergeKeys, PatchError};
+use crate::patch::{self, PatchError};
 use crate::rules::update::Scope;
+use crate::types::{self, Message};
 
 /// A patch and the rule it is applied by.
 pub(crate) enum Change {
     Json(Value),
     Merge(Value),
-    Strategic(Value, &'static MergeKeys),
+    Strategic(Value, &'static Message),
 }
 
 impl Change {
     /// Reads a patch for a kind.
-    pub(crate) async fn read(input: Input, keys: Option<&'static MergeKeys>) -> Result<Self, Failure> {
+    pub(crate) async fn read(input: Input, keys: Option<&'static Message>) -> Result<Self, Failure> {
         let media_type = input.media_type();
         match (media_type.as_str(), keys) {
             ("application/json-patch+json", _) => Ok(Self::Json(json(&input.bytes().await?)?)),
@@ -60,7 +61,8 @@ async fn object(input: Input) -> Result<Value, Failure> {
 }
 
 pub(crate) async fn patch(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
-    let keys = patch::merge_keys(&call.served.group, &call.served.kind).filter(|_| !call.served.custom);
+    let served = &call.served;
+    let keys = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
     let change = Change::read(input, keys).await?;
     let edit = |old: &Value| {
         let mut new = old.clone();

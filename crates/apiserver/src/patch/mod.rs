@@ -4,19 +4,15 @@
 //! business: it compares the result with the original.
 
 mod json;
-mod keys;
 mod merge;
 mod order;
 mod strategic;
-mod table;
 #[cfg(test)]
 mod tests;
 
 pub use json::json;
-pub use keys::{Field, MergeKeys};
 pub use merge::merge;
-pub use strategic::strategic;
-pub use table::merge_keys;
+pub(crate) use strategic::strategic;
 
 /// Why a patch was refused. The target is unchanged then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::PatchError;
-use super::keys::{Field, MergeKeys};
 use super::order::{Identity, arrange};
+use crate::types::{Message, Shape};
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -15,12 +15,44 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 
 type Object = Map<String, Value>;
 
-/// Merges `patch` into `target` with the list keys of the kind.
+/// How a field merges.
+pub(super) enum Rule {
+    /// An object: member by member. What is known of its members, if anything is.
+    Object(Keys),
+    /// A list of objects told apart by one of their fields.
+    List { key: &'static str, item: Keys },
+    /// A list of plain values that merges as a set.
+    Set,
+}
+
+/// The type of an object, which says how its lists merge. Nothing known: as in a plain merge patch, objects by member
+/// and lists replaced as a whole.
+pub(super) type Keys = Option<&'static Message>;
+
+/// Only lists tagged so in the real server's types merge; all others (tolerations, `envFrom`, …) are replaced, and that
+/// is what existing patches count on.
+pub(super) fn rule(keys: Keys, name: &str) -> Option<Rule> {
+    let field = keys?.field(name)?;
+    match field.shape {
+        Shape::Single => Some(Rule::Object(field.message())),
+        Shape::List if field.patch_merge && field.patch_merge_key.is_empty() => Some(Rule::Set),
+        Shape::List if field.patch_merge => {
+            Some(Rule::List { key: field.patch_merge_key, item: field.message() })
+        }
+        Shape::List | Shape::Map => None,
+    }
+}
+
+/// Merges `patch` into `target` with the list keys of the kind's type.
 ///
 /// # Errors
 /// [`PatchError::Malformed`] when the patch is no object or a directive is misused; [`PatchError::Invalid`] when an
 /// item of a keyed list lacks its key. The target is unchanged then.
-pub fn strategic(target: &mut Value, patch: &Value, keys: &MergeKeys) -> Result<(), PatchError> {
+pub(crate) fn strategic(
+    target: &mut Value,
+    patch: &Value,
+    message: &'static Message,
+) -> Result<(), PatchError> {
     let Value::Object(patch) = patch else {
         return Err(PatchError::Malformed("a strategic merge patch must be an object".to_owned()));
     };
@@ -28,7 +60,7 @@ pub fn strategic(target: &mut Value, patch: &Value, keys: &MergeKeys) -> Result<
         Value::Object(object) => object.clone(),
         _ => Object::new(),
     };
-    merge_object(&mut result, patch, keys)?;
+    merge_object(&mut result, patch, Some(message))?;
     *target = Value::Object(result);
     Ok(())
 }
@@ -52,7 +84,7 @@ fn directive(patch: &Object) -> Result<Directive, PatchError> {
     }
 }
 
-fn merge_object(target: &mut Object, patch: &Object, keys: &MergeKeys) -> Result<(), PatchError> {
+fn merge_object(target: &mut Object, patch: &Object, keys: Keys) -> Result<(), PatchError> {
     match directive(patch)? {
         Directive::Replace => {
             *target = plain_object(patch);
@@ -93,17 +125,17 @@ fn merge_field(
     name: &str,
     value: &Value,
     order: Option<&Value>,
-    keys: &MergeKeys,
+    keys: Keys,
 ) -> Result<(), PatchError> {
-    let rule = keys.field(name);
+    let rule = rule(keys, name);
     match (value, rule) {
         (Value::Null, _) => {
             target.remove(name);
         }
         (Value::Object(patch), rule) => {
             let inner = match rule {
-                Some(Field::Object(inner)) => inner,
-                Some(Field::List { .. } | Field::Set) | None => &MergeKeys::PLAIN,
+                Some(Rule::Object(inner)) => inner,
+                Some(Rule::List { .. } | Rule::Set) | None => None,
             };
             let slot = target.entry(name).or_insert(Value::Null);
             if !slot.is_object() {
@@ -113,7 +145,7 @@ fn merge_field(
                 merge_object(slot, patch, inner)?;
             }
         }
-        (Value::Array(patch), Some(rule @ (Field::List { .. } | Field::Set))) => {
+        (Value::Array(patch), Some(rule @ (Rule::List { .. } | Rule::Set))) => {
             let stored = match target.get(name) {
                 Some(Value::Array(stored)) => stored.as_slice(),
                 // Only an order, and nothing to put in order: leave the field absent.
@@ -121,8 +153,8 @@ fn merge_field(
                 _ => &[],
             };
             let merged = match rule {
-                Field::List { key, item } => merge_list(stored, patch, order, key, item)?,
-                Field::Set | Field::Object(_) => merge_set(stored, patch, order)?,
+                Rule::List { key, item } => merge_list(stored, patch, order, key, item)?,
+                Rule::Set | Rule::Object(_) => merge_set(stored, patch, order)?,
             };
             target.insert(name.to_owned(), Value::Array(merged));
         }
@@ -143,7 +175,7 @@ fn merge_list(
     patch: &[Value],
     order: Option<&Value>,
     key: &'static str,
-    keys: &MergeKeys,
+    keys: Keys,
 ) -> Result<Vec<Value>, PatchError> {
     let identity = Identity::Key(key);
     let (named, deleted, replace) = sort_items(patch, key)?;

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::strategic::{Rule, rule};
 use super::*;
+use crate::types::of;
 
 fn merged(target: Value, patch: Value) -> Value {
     let mut target = target;
@@ -14,7 +16,7 @@ fn merged(target: Value, patch: Value) -> Value {
 fn pod(target: Value, patch: Value) -> Result<Value, PatchError> {
     let mut target = target;
     let before = target.clone();
-    let result = strategic(&mut target, &patch, merge_keys("", "Pod").unwrap());
+    let result = strategic(&mut target, &patch, of("", "v1", "Pod").unwrap());
     if result.is_err() {
         assert_eq!(target, before, "a refused patch leaves the target alone");
     }
@@ -211,13 +213,13 @@ fn finalizers_are_a_set() {
 #[test]
 fn every_built_in_kind_has_keys_and_no_custom_one() {
     let key = |group: &str, kind: &str, path: &[&str]| {
-        let mut keys = merge_keys(group, kind).unwrap();
+        let mut keys = of(group, "v1", kind);
         let mut found = "".to_owned();
         for field in path {
-            match keys.field(field) {
-                Some(Field::Object(inner)) => keys = inner,
-                Some(Field::List { key, item }) => (keys, found) = (item, key.to_owned()),
-                Some(Field::Set) => found = "set".to_owned(),
+            match rule(keys, field) {
+                Some(Rule::Object(inner)) => keys = inner,
+                Some(Rule::List { key, item }) => (keys, found) = (item, key.to_owned()),
+                Some(Rule::Set) => found = "set".to_owned(),
                 None => found = "atomic".to_owned(),
             }
         }
@@ -246,7 +248,7 @@ fn every_built_in_kind_has_keys_and_no_custom_one() {
     for (group, kind) in
         [("kubeflow.org", "PyTorchJob"), ("example.com", "Pod"), ("gateway.networking.k8s.io", "Gateway")]
     {
-        assert!(merge_keys(group, kind).is_none());
+        assert!(of(group, "v1", kind).is_none());
     }
 }
 
