@@ -12,6 +12,7 @@
 pub mod demand;
 mod disk;
 mod ending;
+mod entrypoints;
 pub mod env;
 mod events;
 mod fetch;
@@ -39,6 +40,7 @@ mod watch;
 
 pub use self::disk::Disk;
 pub use self::ending::{end_containers, end_holder};
+pub use self::entrypoints::Entrypoints;
 pub use self::inventory::Inventory;
 pub use self::logs::{LogQuery, NodeLogs};
 pub use self::metrics::{ContainerUsage, NodeMetrics};

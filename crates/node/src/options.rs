@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::entrypoints::Entrypoints;
 use crate::inventory::Inventory;
 use crate::pod::BackOff;
 use crate::runtime::LogRules;
@@ -31,6 +32,8 @@ pub struct Options {
     pub orphans_after: Option<Duration>,
     /// What containers find around them.
     pub surroundings: Surroundings,
+    /// What containers without a command run.
+    pub entrypoints: Entrypoints,
     /// How often and how late a container that ended is started again.
     pub back_off: BackOff,
     /// How many files a container may open, before it asks for more; as many as this process if absent.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use crate::entrypoints::Entrypoints;
 use crate::inventory::Inventory;
 use crate::pod::limits_not_kept;
 use crate::schedule::{Decision, Waiting, schedule};
@@ -28,8 +29,9 @@ pub struct PodProblem {
 }
 
 /// Looks at the pods of one job, which start together.
-pub fn preflight(pods: &[Pod], inventory: &Inventory) -> Preflight {
-    let mut problems: Vec<PodProblem> = pods.iter().enumerate().flat_map(|(pod, it)| own(pod, it)).collect();
+pub fn preflight(pods: &[Pod], inventory: &Inventory, entrypoints: &Entrypoints) -> Preflight {
+    let own = |(number, pod)| own(number, pod, entrypoints);
+    let mut problems: Vec<PodProblem> = pods.iter().enumerate().flat_map(own).collect();
     let waiting: Vec<Waiting> = pods
         .iter()
         .enumerate()
@@ -48,8 +50,10 @@ pub fn preflight(pods: &[Pod], inventory: &Inventory) -> Preflight {
     Preflight { problems, notes: sorted(pods.iter().flat_map(notes).collect()) }
 }
 
-fn own(number: usize, pod: &Pod) -> Vec<PodProblem> {
-    let commands = unsupported::cannot_start(pod).into_iter().map(|problem| (problem.field, problem.message));
+fn own(number: usize, pod: &Pod, entrypoints: &Entrypoints) -> Vec<PodProblem> {
+    let commands = unsupported::cannot_start(pod, entrypoints)
+        .into_iter()
+        .map(|problem| (problem.field, problem.message));
     let all = commands.chain(volumes::check(pod));
     all.map(|(field, message)| PodProblem { place: Some((number, field)), message }).collect()
 }

@@ -5,6 +5,7 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, PodSpec, Probe, SecurityContext};
 
+use crate::entrypoints::Entrypoints;
 use crate::sources::{AllContainers, containers_by_field};
 
 /// Something in a pod that keeps a container from starting.
@@ -25,12 +26,12 @@ impl std::fmt::Display for Problem {
 }
 
 /// What keeps the pod from starting, if anything.
-pub fn cannot_start(pod: &Pod) -> Vec<Problem> {
+pub fn cannot_start(pod: &Pod, entrypoints: &Entrypoints) -> Vec<Problem> {
     let Some(spec) = &pod.spec else {
         return Vec::new();
     };
     containers_by_field(spec)
-        .filter(|(_, container)| container.command.as_ref().is_none_or(Vec::is_empty))
+        .filter(|(_, container)| entrypoints.command(container).is_empty())
         .map(|(field, container)| Problem {
             container: container.name.clone(),
             field: format!("{field}.command"),
@@ -41,7 +42,8 @@ pub fn cannot_start(pod: &Pod) -> Vec<Problem> {
 
 fn no_command(container: &Container) -> String {
     let mut message =
-        "this machine runs programs, not images: write the command, e.g. command: [python3, train.py]"
+        "this machine runs programs, not images: write the command, e.g. command: [python3, train.py], or say \
+         with --entrypoint IMAGE=COMMAND what the image runs"
             .to_owned();
     if container.args.as_ref().is_some_and(|args| !args.is_empty()) {
         message.push_str(" (args alone are not enough: the program they are for is in the image)");
@@ -205,13 +207,20 @@ mod tests {
 
     #[test]
     fn a_container_without_a_command_is_refused_with_what_to_write() {
-        let problems = cannot_start(&pod(json!({
+        let mut known = Entrypoints::default();
+        known.add("known=true").unwrap();
+        let pod = pod(json!({
             "initContainers": [{ "name": "a", "command": ["true"] }, { "name": "b", "args": ["x"] }],
-            "containers": [{ "name": "c", "image": "python" }, { "name": "d", "command": [] }],
-        })));
+            "containers": [
+                { "name": "c", "image": "python" },
+                { "name": "d", "command": [] },
+                { "name": "e", "image": "known:1" },
+            ],
+        }));
+        let problems = cannot_start(&pod, &known);
         let text: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let write =
-            "this machine runs programs, not images: write the command, e.g. command: [python3, train.py]";
+        let write = "this machine runs programs, not images: write the command, e.g. command: [python3, train.py], or say \
+             with --entrypoint IMAGE=COMMAND what the image runs";
         let args = "(args alone are not enough: the program they are for is in the image)";
         assert_eq!(
             text,

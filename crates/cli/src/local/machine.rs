@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use trainyard_core::Addressing;
 use trainyard_node::runtime::LogRules;
-use trainyard_node::{BackOff, Inventory, Surroundings};
+use trainyard_node::{BackOff, Entrypoints, Inventory, Surroundings};
 
 /// Flags of `run` and `up` about the machine.
 #[derive(clap::Args)]
@@ -23,6 +23,9 @@ pub(crate) struct MachineArgs {
     /// Ports that replicas may be given.
     #[arg(long, default_value = "20000-29999", value_name = "FIRST-LAST")]
     ports: String,
+    /// What a container of an image runs if it names no command, as a line of shell; may be given more than once.
+    #[arg(long, value_name = "IMAGE=COMMAND")]
+    entrypoint: Vec<String>,
     /// A log file that has grown to this size is put aside.
     #[arg(long, default_value = "50Mi", value_name = "SIZE")]
     log_max_size: String,
@@ -60,12 +63,22 @@ impl MachineArgs {
             lock: trainyard_host::lock_file(root),
             orphans_after,
             surroundings,
+            entrypoints: self.entrypoints()?,
             back_off: BackOff { first, ..BackOff::default() },
             open_files: trainyard_node::raise_open_files(),
             log: self.log_rules()?,
             keep_logs: Duration::from_secs(7 * 24 * 3600),
             clock: trainyard_operator::system_clock(),
         })
+    }
+
+    /// What stands for the programs of images.
+    pub(crate) fn entrypoints(&self) -> anyhow::Result<Entrypoints> {
+        let mut known = Entrypoints::default();
+        for text in &self.entrypoint {
+            known.add(text).map_err(|why| anyhow!("--entrypoint: {why}"))?;
+        }
+        Ok(known)
     }
 
     fn log_rules(&self) -> anyhow::Result<LogRules> {
@@ -77,6 +90,7 @@ impl MachineArgs {
     /// Refuses what makes no sense, before anything is made.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         self.ports()?;
+        self.entrypoints()?;
         self.log_rules().map(drop)
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use trainyard_api::labels;
 use trainyard_core::{Catalog, Kind, Options, Resource};
 use trainyard_node::sources::{ReferenceKind, containers_by_field, references};
-use trainyard_node::{Inventory, PodProblem, Surroundings};
+use trainyard_node::{Entrypoints, Inventory, PodProblem, Surroundings};
 
 use crate::check::explained;
 use crate::manifests::Manifest;
@@ -21,14 +21,20 @@ pub(crate) struct Found {
     pub(crate) notes: Vec<String>,
 }
 
+/// What this machine gives to jobs.
+pub(crate) struct Here {
+    pub(crate) inventory: Inventory,
+    pub(crate) around: Surroundings,
+    pub(crate) entrypoints: Entrypoints,
+}
+
 /// Everything that keeps a job from running here, and everything it does without.
 pub(crate) fn check(
     catalog: &Catalog,
     kind: &'static Kind,
     manifest: &Manifest,
     others: &[Manifest],
-    inventory: &Inventory,
-    around: &Surroundings,
+    here: &Here,
 ) -> anyhow::Result<Found> {
     let subject = manifest.subject();
     let say = |problem: String| format!("{subject}: {problem}");
@@ -43,11 +49,11 @@ pub(crate) fn check(
         .filter(|child| child.what.kind == Resource::POD.kind)
         .map(|child| serde_json::from_value(child.body))
         .collect::<Result<_, _>>()?;
-    let here = trainyard_node::preflight(&pods, inventory);
+    let found = trainyard_node::preflight(&pods, &here.inventory, &here.entrypoints);
     let mut problems: Vec<String> =
-        here.problems.into_iter().map(|problem| worded(kind, manifest, &pods, problem)).collect();
+        found.problems.into_iter().map(|problem| worded(kind, manifest, &pods, problem)).collect();
     for pod in &pods {
-        let programs = no_programs(pod, around);
+        let programs = no_programs(pod, &here.around);
         problems.extend(
             programs.into_iter().map(|(field, why)| format!("{}: {why}", path(kind, manifest, pod, &field))),
         );
@@ -57,7 +63,7 @@ pub(crate) fn check(
     problems.sort();
     problems.dedup();
     let told = |lines: Vec<String>| lines.into_iter().map(say).collect();
-    Ok(Found { problems: told(problems), notes: told(here.notes) })
+    Ok(Found { problems: told(problems), notes: told(found.notes) })
 }
 
 fn worded(kind: &Kind, manifest: &Manifest, pods: &[Pod], problem: PodProblem) -> String {

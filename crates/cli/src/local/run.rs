@@ -12,13 +12,14 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use trainyard_core::{Catalog, Kind};
 use trainyard_host::{DataDir, Host};
-use trainyard_node::{Inventory, Surroundings};
+use trainyard_node::Surroundings;
 
 use super::display::{Display, Naming};
 use super::follow::{Followed, Follower};
 use super::job::JobRef;
 use super::machine::MachineArgs;
-use super::{places, preflight};
+use super::places;
+use super::preflight::{self, Here};
 use crate::check;
 use crate::manifests::{self, Manifest};
 
@@ -55,7 +56,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let around = Surroundings::Caller { directory, env };
     args.machine.check()?;
     let inventory = args.machine.inventory(Path::new("/"))?;
-    let jobs = match checked(&documents, &inventory, &around)? {
+    let here = Here { inventory, around, entrypoints: args.machine.entrypoints()? };
+    let jobs = match checked(&documents, &here)? {
         Ok(jobs) => jobs,
         Err(problems) => {
             problems.iter().for_each(|problem| crate::complain(problem));
@@ -67,15 +69,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .worker_threads(2)
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(run_all(args, documents, jobs, inventory, around))
+    runtime.block_on(run_all(args, documents, jobs, here))
 }
 
 /// Everything that is wrong is said before anything is started.
-fn checked(
-    documents: &[Manifest],
-    inventory: &Inventory,
-    around: &Surroundings,
-) -> anyhow::Result<Result<Vec<JobRef>, Vec<String>>> {
+fn checked(documents: &[Manifest], here: &Here) -> anyhow::Result<Result<Vec<JobRef>, Vec<String>>> {
     if let Err(errors) = check::check(documents) {
         return Ok(Err(errors.0));
     }
@@ -84,7 +82,7 @@ fn checked(
     for document in documents {
         match job_kind(&catalog, document) {
             Some(kind) => {
-                let found = preflight::check(&catalog, kind, document, documents, inventory, around)?;
+                let found = preflight::check(&catalog, kind, document, documents, here)?;
                 problems.extend(found.problems);
                 notes.extend(found.notes);
                 jobs.push(JobRef::of(kind, &document.object));
@@ -143,8 +141,7 @@ async fn run_all(
     args: Args,
     documents: Vec<Manifest>,
     jobs: Vec<JobRef>,
-    inventory: Inventory,
-    around: Surroundings,
+    here: Here,
 ) -> anyhow::Result<ExitCode> {
     let clock = trainyard_operator::system_clock();
     let path = match args.data_dir.clone() {
@@ -152,6 +149,7 @@ async fn run_all(
         None => places::run_dir(&clock().strftime("%Y%m%d-%H%M%S").to_string())?,
     };
     let dir = DataDir::open(&path)?;
+    let Here { inventory, around, .. } = here;
     let name = inventory.host_name.clone();
     let node = args.machine.node(name, dir.path(), inventory, around, Some(ORPHANS_AFTER))?;
     let host = Host::start(trainyard_host::Options {

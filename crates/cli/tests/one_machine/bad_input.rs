@@ -92,6 +92,7 @@ fn flags_that_make_no_sense_are_refused() {
         (vec!["--cpus", "many"], "many"),
         (vec!["--gpus", "GPU-nope"], "GPU-nope"),
         (vec!["--log-max-size", "big"], "--log-max-size"),
+        (vec!["--entrypoint", "image"], "--entrypoint"),
     ] {
         let message = refused(home.path(), &good, &args);
         assert!(message.contains(expected), "{message}");

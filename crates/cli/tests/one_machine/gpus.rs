@@ -35,6 +35,7 @@ async fn try_host(dir: DataDir, gpus: u32) -> Result<Host, trainyard_host::Error
         lock: trainyard_host::lock_file(&path),
         orphans_after: Some(Duration::from_secs(60)),
         surroundings: Surroundings::Clean,
+        entrypoints: trainyard_node::Entrypoints::default(),
         back_off: BackOff::default(),
         open_files: None,
         log: trainyard_node::runtime::LogRules { max_bytes: 1 << 20, max_files: 2 },

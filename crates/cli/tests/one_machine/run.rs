@@ -47,6 +47,26 @@ fn the_exit_code_is_the_failed_containers_own() {
 }
 
 #[test]
+fn an_image_has_the_program_that_the_caller_says_it_has() {
+    let home = tempfile::tempdir().unwrap();
+    let job = each_replica(job("imaged", 0, "never run"), |replica| {
+        let container = &mut replica["template"]["spec"]["containers"][0];
+        container["image"] = json!("registry.example:5000/greeter:2");
+        container["args"] = json!(["the world", "$(TONE)"]);
+        container["env"] = json!([{ "name": "TONE", "value": "loudly" }]);
+        container.as_object_mut().unwrap().remove("command");
+    });
+    let output = run(home.path(), &job.to_string());
+    let err = text(&output.stderr);
+    assert!(!output.status.success() && err.contains("--entrypoint"), "{err}");
+    let greeter = "registry.example:5000/greeter=printf '%s-' $TONE greets";
+    let output = trainyard(home.path()).args(["run", "job.yaml", "--entrypoint", greeter]).output().unwrap();
+    let out = text(&output.stdout);
+    assert!(output.status.success(), "{out}{}", text(&output.stderr));
+    assert!(out.contains("[master-0] loudly-greets-the world-loudly-"), "{out}");
+}
+
+#[test]
 fn several_jobs_and_what_they_need_come_in_one_file() {
     if let Err(why) = can_mount() {
         println!("SKIPPED: {why}");

@@ -80,7 +80,9 @@ pub(crate) async fn start(shared: &Shared, pod: &Pod, uid: &str, wanted: &Start)
     let Some((_, container)) = containers(pod).find(|(_, c)| c.name == wanted.container) else {
         return Err(refusal("InvalidSpec", format!("there is no container {}", wanted.container)));
     };
-    if let Some(problem) = unsupported::cannot_start(pod).into_iter().find(|p| p.container == container.name)
+    if let Some(problem) = unsupported::cannot_start(pod, &shared.options.entrypoints)
+        .into_iter()
+        .find(|p| p.container == container.name)
     {
         return Err(refusal("CreateContainerConfigError", problem.to_string()));
     }
@@ -106,7 +108,8 @@ async fn spec(
     let sources = sources.map_err(|error| refusal("CreateContainerConfigError", error.to_string()))?;
     let facts = shared.facts();
     let own = env::environment(pod, container, &sources, &facts)?;
-    let words = container.command.iter().chain(&container.args).flatten().cloned().collect::<Vec<_>>();
+    let program = shared.options.entrypoints.command(container);
+    let words: Vec<String> = program.iter().chain(container.args.iter().flatten()).cloned().collect();
     let command = env::expand_all(&words, &own);
     let (volumes_dir, claims) = (shared.disk.volumes(uid), shared.disk.claims());
     let volumes = volumes::prepare(pod, &volumes_dir, &claims, &sources, &facts)?;
