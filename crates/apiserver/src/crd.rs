@@ -11,6 +11,7 @@ use crate::object::{at, meta};
 use crate::registry::{Catalog, Conversion, ScalePaths, Served};
 use crate::schema::Structural;
 use crate::store::Key;
+use crate::tables::Columns;
 
 fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
@@ -222,6 +223,7 @@ fn one(object: &Value, version: &Value) -> Option<Served> {
             .map(|f| text(f, "jsonPath").trim_start_matches('.').to_owned())
             .collect(),
         schema: Some(Arc::new(schema)),
+        columns: Some(Columns::of(version)),
         schema_hash: hash(source),
         schema_since: 0,
         names: NameRule::Subdomain,

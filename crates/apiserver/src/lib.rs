@@ -35,6 +35,7 @@ pub mod selector;
 pub mod serve;
 mod server;
 pub mod store;
+mod tables;
 #[allow(dead_code, reason = "the tables describe more than is asked of them yet")]
 mod types;
 

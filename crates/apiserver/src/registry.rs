@@ -10,6 +10,7 @@ use crate::object::meta;
 use crate::object::names::NameRule;
 use crate::schema::Structural;
 use crate::store::Stored;
+use crate::tables::Columns;
 
 /// How a version's objects differ from the stored ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub(crate) struct Served {
     /// Field selectors beside `metadata.name` and `metadata.namespace`.
     pub(crate) fields: Vec<String>,
     pub(crate) schema: Option<Arc<Structural>>,
+    /// The columns of a custom resource's table.
+    pub(crate) columns: Option<Columns>,
     /// Tells one schema from another.
     pub(crate) schema_hash: u64,
     /// Objects older than this revision were written under another schema: they are pruned and defaulted when read.

@@ -185,6 +185,7 @@ impl Row {
             generation: self.has(Generation),
             fields: owned(self.fields),
             schema: None,
+            columns: None,
             schema_hash: 0,
             schema_since: 0,
             names: self.names(),

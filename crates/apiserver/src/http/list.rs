@@ -12,6 +12,7 @@ use super::select::Selection;
 use crate::app::App;
 use crate::failure::Failure;
 use crate::store::{Gone, Page, Range, Stored};
+use crate::tables;
 
 /// How long a request waits for a revision that is still to come.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -193,13 +194,21 @@ fn collect(call: &Call, selection: &Selection, range: Range<'_>, at: &At) -> Res
 
 /// The list object.
 pub(crate) fn answer(call: &Call, metadata: &Value, items: &[Arc<Stored>]) -> Result<Response, Failure> {
-    let texts = items
-        .iter()
-        .map(|stored| reply::text(&call.served, stored, call.render))
-        .collect::<Result<Vec<_>, Failure>>()?;
+    let served = &call.served;
+    if let Render::Table(view) = call.render {
+        let rows =
+            items.iter().map(|stored| tables::row(served, stored, view)).collect::<Result<Vec<_>, _>>()?;
+        return Ok(reply::json(200, tables::table(served, metadata, &rows, view)?));
+    }
+    let texts =
+        items.iter().map(|stored| reply::text(served, stored, call.render)).collect::<Result<Vec<_>, _>>()?;
     match call.render {
-        Render::Object => reply::list(&call.served.list_kind, &call.served.api_version, metadata, &texts),
-        Render::Metadata => reply::list("PartialObjectMetadataList", "meta.k8s.io/v1", metadata, &texts),
+        Render::Metadata(api_version) => {
+            reply::list("PartialObjectMetadataList", api_version, metadata, &texts)
+        }
+        Render::Object | Render::Table(_) => {
+            reply::list(&served.list_kind, &served.api_version, metadata, &texts)
+        }
     }
 }
 

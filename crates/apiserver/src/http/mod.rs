@@ -29,6 +29,7 @@ pub(crate) use self::path::Page;
 use self::path::{Path, Target};
 use self::query::Query;
 use self::reply::Render;
+pub(crate) use self::watch::INITIAL_EVENTS_END;
 use crate::app::App;
 use crate::auth::Identity;
 use crate::discovery;
@@ -89,7 +90,7 @@ async fn route(app: Arc<App>, request: Request<Body>) -> Result<Response, Failur
             // A log is text, whatever objects should look like.
             let render = match target.subresource.as_deref() {
                 Some("log") => Render::Object,
-                _ => Render::from_accept(&parts.headers)?,
+                _ => Render::from_accept(&parts.headers, &query, app.now())?,
             };
             let catalog = app.catalog();
             let Some(served) = catalog.get(&target.group, &target.version, &target.plural) else {

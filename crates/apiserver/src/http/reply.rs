@@ -5,13 +5,16 @@ use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WARNING};
 use http::{HeaderMap, HeaderValue, StatusCode};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::query::Query;
 use crate::discovery::Answer;
 use crate::failure::Failure;
-use crate::object::meta;
+use crate::object::{meta, set_meta};
 use crate::registry::Served;
 use crate::store::Stored;
+use crate::tables::{self, Include, View};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -21,28 +24,69 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 pub(crate) enum Render {
     /// Itself.
     Object,
-    /// Its metadata alone.
-    Metadata,
+    /// Its metadata alone, of this API version.
+    Metadata(&'static str),
+    /// A row of a table.
+    Table(View),
 }
 
 impl Render {
     /// The first media type of the client that is served.
-    pub(crate) fn from_accept(headers: &HeaderMap) -> Result<Self, Failure> {
+    pub(crate) fn from_accept(headers: &HeaderMap, query: &Query, now: Timestamp) -> Result<Self, Failure> {
         let accept = headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
-        accept
-            .split(',')
-            .find_map(Self::from_media)
-            .ok_or_else(|| Failure::not_acceptable("application/json"))
+        let table = |api_version: &'static str| -> Result<Self, Failure> {
+            let include = Include::parse(query.get("includeObject"))?;
+            Ok(Self::Table(View { api_version, include, headers: true, now }))
+        };
+        for media in accept.split(',') {
+            match Self::from_media(media) {
+                Some(("", _)) => return Ok(Self::Object),
+                Some(("Table", api_version)) => return table(api_version),
+                Some((_, api_version)) => return Ok(Self::Metadata(api_version)),
+                None => {}
+            }
+        }
+        Err(Failure::not_acceptable("application/json"))
     }
 
-    fn from_media(media: &str) -> Option<Self> {
+    /// The kind a media type asks for, and its API version. Nothing when it is not served.
+    fn from_media(media: &str) -> Option<(&str, &'static str)> {
         let mut parts = media.split(';').map(str::trim);
-        let known = ["application/json", "application/*", "*/*", ""].contains(&parts.next()?);
-        let shown = parts.find_map(|p| p.strip_prefix("as="));
-        match shown {
-            None => known.then_some(Self::Object),
-            Some("PartialObjectMetadata" | "PartialObjectMetadataList") => known.then_some(Self::Metadata),
-            Some(_) => None,
+        ["application/json", "application/*", "*/*", ""].contains(&parts.next()?).then_some(())?;
+        let (mut kind, mut group, mut version) = ("", "", "");
+        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+            match name {
+                "as" => kind = value,
+                "g" => group = value,
+                "v" => version = value,
+                _ => {}
+            }
+        }
+        match (kind, group, version) {
+            ("", _, _) => Some(("", "")),
+            ("Table" | "PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => {
+                Some((kind, "meta.k8s.io/v1"))
+            }
+            ("Table" | "PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1beta1") => {
+                Some((kind, "meta.k8s.io/v1beta1"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same at another moment.
+    pub(crate) fn at(self, now: Timestamp) -> Self {
+        match self {
+            Self::Table(view) => Self::Table(View { now, ..view }),
+            other => other,
+        }
+    }
+
+    /// The same for a client that knows the columns.
+    pub(crate) fn without_headers(self) -> Self {
+        match self {
+            Self::Table(view) => Self::Table(View { headers: false, ..view }),
+            other => other,
         }
     }
 }
@@ -52,9 +96,10 @@ pub(crate) fn text(served: &Served, stored: &Stored, render: Render) -> Result<B
     if is_verbatim(served, stored, render) {
         return Ok(stored.bytes.clone());
     }
-    let mut object = stored.value().map_err(Failure::internal)?;
-    served.present(&mut object);
-    serialise(&shown(object, render))
+    if let Render::Table(view) = render {
+        return tables::single(served, stored, view);
+    }
+    shown(served, stored.value().map_err(Failure::internal)?, None, render)
 }
 
 /// Whether the stored text is what the client asked for.
@@ -62,14 +107,23 @@ pub(crate) fn is_verbatim(served: &Served, stored: &Stored, render: Render) -> b
     render == Render::Object && served.is_stored_form(stored)
 }
 
-/// An object in the form a client asked for.
-pub(crate) fn shown(mut object: Value, render: Render) -> Value {
+/// The text of an object in its stored form, in the form a client asked for, as of another revision if one is given.
+pub(crate) fn shown(
+    served: &Served,
+    mut object: Value,
+    revision: Option<u64>,
+    render: Render,
+) -> Result<Bytes, Failure> {
+    if let Render::Table(view) = render {
+        return tables::single_of(served, object, revision, view);
+    }
+    served.present(&mut object);
+    if let Some(revision) = revision {
+        set_meta(&mut object, "resourceVersion", revision.to_string());
+    }
     match render {
-        Render::Object => object,
-        Render::Metadata => {
-            let metadata = object.get_mut("metadata").map(Value::take).unwrap_or_else(|| json!({}));
-            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
-        }
+        Render::Object | Render::Table(_) => serialise(&object),
+        Render::Metadata(api_version) => serialise(&tables::partial(&mut object, api_version)),
     }
 }
 

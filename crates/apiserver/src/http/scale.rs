@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::body::Input;
 use super::patch::Change;
+use super::reply::Render;
 use super::update::modify;
 use super::{Call, reply};
 use crate::failure::Failure;
@@ -12,6 +13,7 @@ use crate::registry::ScalePaths;
 use crate::rules::scale;
 use crate::rules::update::Scope;
 use crate::store::Stored;
+use crate::tables;
 
 fn paths(call: &Call) -> Result<&ScalePaths, Failure> {
     call.served.scale.as_ref().ok_or_else(|| Failure::not_found(&call.served, &call.name))
@@ -20,7 +22,12 @@ fn paths(call: &Call) -> Result<&ScalePaths, Failure> {
 fn answer(call: &Call, stored: &Stored) -> Result<Response, Failure> {
     let mut object = stored.value().map_err(Failure::internal)?;
     call.served.present(&mut object);
-    Ok(reply::json(200, scale::show(paths(call)?, &object).to_string()))
+    let scale = scale::show(paths(call)?, &object);
+    let body = match call.render {
+        Render::Table(view) => tables::scale(scale, view)?,
+        Render::Object | Render::Metadata(_) => reply::serialise(&scale)?,
+    };
+    Ok(reply::json(200, body))
 }
 
 pub(crate) async fn get(call: &Call) -> Result<Response, Failure> {

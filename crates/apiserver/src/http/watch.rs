@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -16,10 +16,10 @@ use super::select::Selection;
 use super::{Call, list};
 use crate::app::App;
 use crate::failure::Failure;
-use crate::object::{meta_mut, set_meta};
 use crate::registry::Served;
 use crate::serve::Endless;
 use crate::store::{Event, EventKind, Gone, Range, Stored};
+use crate::tables;
 
 /// A watch without `timeoutSeconds` ends after this time.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -28,7 +28,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// How many events are taken from the history at once.
 const BATCH: usize = 256;
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 pub(crate) async fn watch(call: Call) -> Result<Response, Failure> {
     let selection = Selection::of(&call)?;
@@ -140,6 +140,11 @@ impl View {
         }
     }
 
+    /// Notes that the client got an event, and with the first one the columns of a table.
+    fn sent(&mut self) {
+        self.render = self.render.without_headers();
+    }
+
     fn whole(&self, kind: EventKind, event: &Event) -> Result<Bytes, Failure> {
         if kind == event.kind && reply::is_verbatim(&self.served, &event.object, self.render) {
             return Ok(event.line.clone());
@@ -153,24 +158,40 @@ impl View {
 
     /// The last matching state of an object, at the revision where it stopped to match.
     fn left(&self, old: &Stored, revision: u64) -> Result<Bytes, Failure> {
-        let mut object = old.value().map_err(Failure::internal)?;
-        self.served.present(&mut object);
-        set_meta(&mut object, "resourceVersion", revision.to_string());
-        Ok(EventKind::Deleted.line(&reply::serialise(&reply::shown(object, self.render))?))
+        let object = old.value().map_err(Failure::internal)?;
+        Ok(EventKind::Deleted.line(&reply::shown(&self.served, object, Some(revision), self.render)?))
     }
 
     fn bookmark(&self, revision: u64, initial: bool) -> Bytes {
-        let (kind, api_version) = match self.render {
-            Render::Object => (self.served.kind.as_str(), &*self.served.api_version),
-            Render::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
-        };
-        let metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
-        let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-        if let (true, Some(metadata)) = (initial, meta_mut(&mut object)) {
-            metadata.insert("annotations".into(), json!({INITIAL_EVENTS_END: "true"}));
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if let (true, Some(map)) = (initial, metadata.as_object_mut()) {
+            map.insert("annotations".into(), json!({INITIAL_EVENTS_END: "true"}));
         }
+        let object = match self.render {
+            Render::Object => {
+                json!({"kind": self.served.kind, "apiVersion": &*self.served.api_version, "metadata": metadata})
+            }
+            Render::Metadata(api_version) => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata})
+            }
+            Render::Table(view) => {
+                let object = json!({"metadata": metadata});
+                return match tables::single_of(&self.served, object, None, view) {
+                    Ok(table) => framed("BOOKMARK", &table),
+                    Err(failure) => line("ERROR", &failure.status()),
+                };
+            }
+        };
         line("BOOKMARK", &object)
     }
+}
+
+fn framed(kind: &str, object: &[u8]) -> Bytes {
+    let mut line = BytesMut::with_capacity(object.len() + 40);
+    line.put_slice(format!("{{\"type\":\"{kind}\",\"object\":").as_bytes());
+    line.put_slice(object);
+    line.put_slice(b"}\n");
+    line.freeze()
 }
 
 fn line(kind: &str, object: &Value) -> Bytes {
@@ -204,7 +225,9 @@ impl Watcher {
             if self.ended {
                 return None;
             }
+            self.view.render = self.view.render.at(self.app.now());
             if let Some(line) = self.next_initial() {
+                self.view.sent();
                 return Some(line);
             }
             if !self.advance() {
@@ -237,7 +260,11 @@ impl Watcher {
             Ok((events, reached)) => {
                 for event in &events {
                     match self.view.line(event) {
-                        Ok(line) => self.pending.extend(line),
+                        Ok(None) => {}
+                        Ok(Some(line)) => {
+                            self.pending.push_back(line);
+                            self.view.sent();
+                        }
                         Err(failure) => self.fail(&failure),
                     }
                 }
@@ -269,7 +296,9 @@ impl Watcher {
 
     fn mark(&mut self) {
         if self.bookmarks {
+            self.view.render = self.view.render.at(self.app.now());
             self.pending.push_back(self.view.bookmark(self.position, false));
+            self.view.sent();
             self.next_bookmark = Instant::now() + BOOKMARK_PERIOD;
         }
     }

@@ -98,7 +98,11 @@ impl Api {
     }
 
     pub(crate) async fn watch(&self, path: &str) -> Watch {
-        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        self.watch_with(Request::builder().uri(path).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn watch_with(&self, request: Request<Body>) -> Watch {
+        let path = request.uri().clone();
         let response = self.router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
         Watch { body: response.into_body().into_data_stream(), rest: String::new() }

@@ -31,4 +31,6 @@ mod property;
 #[cfg(test)]
 mod serving;
 #[cfg(test)]
+mod tables;
+#[cfg(test)]
 mod watches;
