@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::auth::Identity;
+use crate::auth::rbac::Rbac;
 use crate::crd;
 use crate::failure::Failure;
 use crate::logs::PodLogs;
@@ -19,6 +20,7 @@ use crate::store::{Key, Outcome, Store, Stored, Written};
 pub(crate) struct App {
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) rbac: Arc<Rbac>,
     /// Whoever asks without a socket in between.
     pub(crate) internal: Arc<Identity>,
     pub(crate) clock: Clock,

@@ -233,6 +233,7 @@ fn one(object: &Value, version: &Value) -> Option<Served> {
         put_creates: false,
         put_unconditional: false,
         one_by_one: false,
+        review: false,
     })
 }
 

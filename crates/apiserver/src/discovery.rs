@@ -88,6 +88,7 @@ fn line(resource: &ExtensionResource) -> Value {
 fn entries(served: &Served) -> Vec<Value> {
     let mut verbs = vec!["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     verbs.retain(|verb| !served.one_by_one || *verb != "deletecollection");
+    verbs.retain(|verb| !served.review || *verb == "create");
     let mut main = json!({
         "name": served.plural, "singularName": served.singular, "namespaced": served.namespaced,
         "kind": served.kind, "verbs": verbs,

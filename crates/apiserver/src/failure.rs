@@ -94,7 +94,12 @@ impl Failure {
             "kind": "Status", "apiVersion": "v1", "metadata": inner.metadata, "status": "Failure",
             "message": inner.message, "reason": inner.reason, "code": inner.code,
         });
-        if let (Some(map), false) = (status.as_object_mut(), inner.details.is_empty()) {
+        if let (Some(map), true) = (status.as_object_mut(), inner.reason.is_empty()) {
+            map.remove("reason");
+        }
+        // A refusal has details even where there are none.
+        let bare = inner.details.is_empty() && inner.reason != "Forbidden";
+        if let (Some(map), false) = (status.as_object_mut(), bare) {
             map.insert("details".into(), Value::Object(inner.details.clone()));
         }
         status
@@ -167,6 +172,22 @@ impl Failure {
             failure.0.details.insert("causes".into(), causes);
         }
         failure
+    }
+
+    /// Somebody may not do something, to a resource or (without one) to a path.
+    pub(crate) fn denied(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+        let message = match (resource, name) {
+            ("", _) => format!("forbidden: {why}"),
+            (_, "") => format!("{qualified} is forbidden: {why}"),
+            _ => format!("{qualified} {name:?} is forbidden: {why}"),
+        };
+        Self::new(403, "Forbidden", message).about(resource, group, name)
+    }
+
+    /// An error that has no reason but its text.
+    pub(crate) fn plain(code: u16, message: impl Into<String>) -> Self {
+        Self::new(code, "", message)
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {

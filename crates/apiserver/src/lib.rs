@@ -19,6 +19,7 @@
 mod app;
 pub mod auth;
 mod builtin;
+mod controllers;
 mod crd;
 mod discovery;
 mod extension;

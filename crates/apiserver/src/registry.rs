@@ -75,6 +75,8 @@ pub(crate) struct Served {
     pub(crate) put_unconditional: bool,
     /// Whether there is no DELETE of the collection.
     pub(crate) one_by_one: bool,
+    /// Whether a POST is answered and nothing is kept: there is no other verb.
+    pub(crate) review: bool,
 }
 
 impl Served {

@@ -10,9 +10,10 @@ use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::auth::Identity;
+use crate::auth::rbac::{self, Rbac};
 use crate::builtin::{self, CRD_TABLE, NAMESPACE_TABLE};
+use crate::controllers;
 use crate::extension::Extension;
-use crate::gc;
 use crate::http;
 use crate::logs::PodLogs;
 use crate::object::time;
@@ -177,8 +178,10 @@ impl Server {
         let store = Store::open(options.backend, options.history)?;
         let now = time((options.clock)());
         store.seed(builtin::seed::objects(&options.namespaces, &now))?;
+        store.amend(rbac::defaults::changes(&store, &now).map_err(BackendError::Storage)?)?;
         let (stop, stopped) = watch::channel(());
         let app = App {
+            rbac: Arc::new(Rbac::new(store.clone())),
             store,
             registry: Arc::new(Registry::new(options.extensions.into())),
             internal: Arc::new(Identity::internal("system:apiserver")),
@@ -193,7 +196,7 @@ impl Server {
         for stored in app.store.page(CRD_TABLE, all).items {
             app.notice(&stored, false);
         }
-        let controllers = runtime.spawn(gc::run(app.clone()));
+        let controllers = runtime.spawn(controllers::run(app.clone()));
         Ok(Self { app, stop, controllers })
     }
 

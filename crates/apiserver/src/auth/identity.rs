@@ -1,5 +1,4 @@
 //! Who a request is from.
-#![expect(dead_code, reason = "asked by the rules that decide what somebody may do")]
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -44,13 +43,6 @@ impl Identity {
     /// Somebody who did not say.
     pub(crate) fn anonymous() -> Self {
         Self { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
-    }
-
-    /// A service account.
-    pub(crate) fn account(namespace: &str, name: &str, uid: &str) -> Self {
-        let groups = account_groups(namespace);
-        let identity = Self::authenticated(format!("{ACCOUNT_PREFIX}{namespace}:{name}"), groups);
-        Self { uid: uid.into(), ..identity }
     }
 
     pub(crate) fn is_in(&self, group: &str) -> bool {

@@ -5,6 +5,9 @@
 
 mod authenticate;
 pub(crate) mod identity;
+pub(crate) mod impersonate;
+pub(crate) mod rbac;
+pub(crate) mod request;
 mod tokens;
 
 pub use self::authenticate::{Authenticator, require};

@@ -42,6 +42,8 @@ enum Flag {
     PutCreates,
     /// PUT must name the version it replaces.
     PutConditional,
+    /// Nothing is kept of it: a POST is answered, and there is nothing else.
+    Review,
     /// There is no DELETE of the whole collection.
     OneByOne,
     NameLabel,
@@ -51,7 +53,7 @@ enum Flag {
 
 use Flag::{
     All, AnnotationsCount, ApiExtensions, Cluster, Generation, NameLabel, NameLabel1035, NameSegment,
-    OneByOne, PutConditional, PutCreates, Returned, Scale, Status,
+    OneByOne, PutConditional, PutCreates, Returned, Review, Scale, Status,
 };
 
 const EVENT_FIELDS: &[&str] = &[
@@ -90,6 +92,7 @@ const POD_FIELDS: &[&str] = &[
     "status.nominatedNodeName",
 ];
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
+const AUTHORIZATION: &str = "authorization.k8s.io/v1";
 const HOOKS: &str = "admissionregistration.k8s.io/v1";
 
 #[rustfmt::skip]
@@ -117,6 +120,11 @@ const ROWS: &[Row] = &[
     Row { api_version: RBAC, plural: "rolebindings", kind: "RoleBinding", short: &[], flags: &[NameSegment, PutCreates], fields: &[] },
     Row { api_version: RBAC, plural: "clusterroles", kind: "ClusterRole", short: &[], flags: &[Cluster, NameSegment, PutCreates], fields: &[] },
     Row { api_version: RBAC, plural: "clusterrolebindings", kind: "ClusterRoleBinding", short: &[], flags: &[Cluster, NameSegment, PutCreates], fields: &[] },
+    Row { api_version: AUTHORIZATION, plural: "localsubjectaccessreviews", kind: "LocalSubjectAccessReview", short: &[], flags: &[Review], fields: &[] },
+    Row { api_version: AUTHORIZATION, plural: "selfsubjectaccessreviews", kind: "SelfSubjectAccessReview", short: &[], flags: &[Cluster, Review], fields: &[] },
+    Row { api_version: AUTHORIZATION, plural: "selfsubjectrulesreviews", kind: "SelfSubjectRulesReview", short: &[], flags: &[Cluster, Review], fields: &[] },
+    Row { api_version: AUTHORIZATION, plural: "subjectaccessreviews", kind: "SubjectAccessReview", short: &[], flags: &[Cluster, Review], fields: &[] },
+    Row { api_version: "authentication.k8s.io/v1", plural: "selfsubjectreviews", kind: "SelfSubjectReview", short: &[], flags: &[Cluster, Review], fields: &[] },
     Row { api_version: HOOKS, plural: "mutatingwebhookconfigurations", kind: "MutatingWebhookConfiguration", short: &[], flags: &[Cluster, Generation, PutConditional, ApiExtensions], fields: &[] },
     Row { api_version: HOOKS, plural: "validatingwebhookconfigurations", kind: "ValidatingWebhookConfiguration", short: &[], flags: &[Cluster, Generation, PutConditional, ApiExtensions], fields: &[] },
     Row { api_version: "apiextensions.k8s.io/v1", plural: CRD_PLURAL, kind: "CustomResourceDefinition", short: &["crd", "crds"], flags: &[Cluster, Status, Generation, PutConditional, ApiExtensions], fields: &[] },
@@ -195,6 +203,7 @@ impl Row {
             put_creates: self.has(PutCreates),
             put_unconditional: !self.has(PutConditional),
             one_by_one: self.has(OneByOne),
+            review: self.has(Review),
         }
     }
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::body::Input;
 use super::{Call, reply};
+use crate::auth::rbac::Ask;
 use crate::crd;
 use crate::failure::Failure;
 use crate::object::{meta, meta_mut, time};
@@ -52,6 +53,15 @@ pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failur
 
 /// PUT to a name that is free, for the kinds that are created so too. The version it names means nothing.
 pub(crate) async fn by_name(call: &Call, mut body: Value) -> Result<Response, Failure> {
+    let ask = Ask {
+        verb: "create".into(),
+        group: call.served.group.clone(),
+        resource: call.served.plural.clone(),
+        namespace: call.namespace.clone(),
+        name: call.name.clone(),
+        ..Ask::default()
+    };
+    super::access::check(&call.app, &call.identity, &ask)?;
     let dry = call.query.dry_run()?;
     let strictness = call.query.strictness()?;
     let (name, uid) = (meta(&body, "name"), meta(&body, "uid"));
@@ -89,6 +99,7 @@ async fn once(
 ) -> Result<Response, Failure> {
     let served = &call.served;
     let Admitted { mut object, warnings } = create::create(served, body, stamp, strictness)?;
+    call.check_grant(&object, None)?;
     if served.is_crd() {
         crd::establish(&mut object, &call.app.catalog(), stamp.now);
     }

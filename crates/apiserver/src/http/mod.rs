@@ -1,5 +1,6 @@
 //! The HTTP edge: one file per verb, and what they share.
 
+mod access;
 mod body;
 mod create;
 mod delete;
@@ -11,6 +12,7 @@ mod path;
 mod pods;
 mod query;
 pub(crate) mod reply;
+mod reviews;
 mod scale;
 mod select;
 mod update;
@@ -21,6 +23,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::Method;
+use serde_json::Value;
 use std::sync::Arc;
 use tower::ServiceExt;
 
@@ -32,6 +35,7 @@ use self::reply::Render;
 pub(crate) use self::watch::INITIAL_EVENTS_END;
 use crate::app::App;
 use crate::auth::Identity;
+use crate::auth::rbac::escalation::Grant;
 use crate::discovery;
 use crate::failure::Failure;
 use crate::registry::Served;
@@ -47,7 +51,6 @@ pub(crate) fn router(app: App) -> Router {
 pub(crate) struct Call {
     app: Arc<App>,
     /// Who is asking.
-    #[expect(dead_code, reason = "read by the rules that come next")]
     identity: Arc<Identity>,
     served: Arc<Served>,
     /// Empty for cluster-scoped resources and for requests over all namespaces.
@@ -59,23 +62,33 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Refuses to let somebody grant with a role or binding what they do not have.
+    fn check_grant(&self, object: &Value, old: Option<&Value>) -> Result<(), Failure> {
+        let grant = Grant { served: &self.served, namespace: &self.namespace, object, old };
+        self.app.rbac.check_grant(&self.identity, &grant)
+    }
+
     fn key(&self) -> Key {
         Key::new(&self.served.table, &self.namespace, &self.name)
     }
 }
 
-async fn handle(State(app): State<Arc<App>>, request: Request<Body>) -> Response {
+async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Response {
+    let identity = match access::admit(&app, &mut request) {
+        Ok(identity) => identity,
+        Err(failure) => return reply::failure(&failure),
+    };
     let extension = app.catalog().extensions().iter().find(|e| e.serves(request.uri().path())).cloned();
     if let Some(extension) = extension {
         return extension.router.oneshot(request).await.unwrap_or_else(|never| match never {});
     }
-    match route(app, request).await {
+    match route(app, identity, request).await {
         Ok(response) => response,
         Err(failure) => reply::failure(&failure),
     }
 }
 
-async fn route(app: Arc<App>, request: Request<Body>) -> Result<Response, Failure> {
+async fn route(app: Arc<App>, identity: Arc<Identity>, request: Request<Body>) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     match path::parse(parts.uri.path()) {
@@ -102,8 +115,6 @@ async fn route(app: Arc<App>, request: Request<Body>) -> Result<Response, Failur
                 return Ok(reply::no_such_page());
             }
             let input = Input { headers: parts.headers, body };
-            let identity =
-                parts.extensions.get::<Arc<Identity>>().map_or_else(|| Arc::clone(&app.internal), Arc::clone);
             let call = Call {
                 app,
                 identity,
@@ -114,6 +125,12 @@ async fn route(app: Arc<App>, request: Request<Body>) -> Result<Response, Failur
                 render,
             };
             match subresource {
+                None if call.served.review && call.name.is_empty() => {
+                    reviews::create(&call, &parts.method, input).await
+                }
+                _ if call.served.review => {
+                    Err(Failure::missing("the server could not find the requested resource"))
+                }
                 Some(subresource) => sub(call, &subresource, &parts.method, input).await,
                 None if call.name.is_empty() => collection(call, &parts.method, input, scoped).await,
                 None => object(call, &parts.method, input).await,

@@ -1,6 +1,7 @@
 //! What a URL path addresses.
 
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 
 /// A parsed path.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,14 +34,16 @@ pub(crate) enum Page {
     Resources { group: String, version: String },
 }
 
+/// The parts of a path, decoded; nothing when they are not text.
+pub(crate) fn segments(path: &str) -> Option<Vec<String>> {
+    let decode = |segment: &str| percent_decode_str(segment).decode_utf8().ok().map(Cow::into_owned);
+    path.split('/').filter(|s| !s.is_empty()).map(decode).collect()
+}
+
 pub(crate) fn parse(path: &str) -> Path {
-    let mut segments = Vec::new();
-    for segment in path.split('/').filter(|s| !s.is_empty()) {
-        match percent_decode_str(segment).decode_utf8() {
-            Ok(text) => segments.push(text.into_owned()),
-            Err(_) => return Path::Unknown,
-        }
-    }
+    let Some(segments) = segments(path) else {
+        return Path::Unknown;
+    };
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["livez" | "healthz", ..] => Path::Discovery(Page::Live),

@@ -46,6 +46,7 @@ pub(crate) async fn modify(
         let admitted = update::update(&request, &old, new)?;
         warnings = admitted.warnings;
         let mut new = admitted.object;
+        call.check_grant(&new, Some(&old))?;
         if served.is_crd() && scope == Scope::Main {
             crd::establish(&mut new, &call.app.catalog(), &time(call.app.now()));
         }

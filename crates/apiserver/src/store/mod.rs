@@ -85,16 +85,25 @@ impl Store {
     }
 
     /// Writes objects that are not there yet, before the store is in use. Blocks as long as the backend does.
-    pub fn seed(&self, objects: Vec<(Key, Value)>) -> Result<(), BackendError> {
+    pub fn seed(&self, mut objects: Vec<(Key, Value)>) -> Result<(), BackendError> {
+        objects.retain(|(key, _)| self.latest(key).is_none());
+        self.amend(objects)
+    }
+
+    /// Writes objects, whatever is there, in one commit, before the store is in use. Blocks as long as the backend does.
+    pub fn amend(&self, objects: Vec<(Key, Value)>) -> Result<(), BackendError> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.shared.write();
+        let mut events = Vec::with_capacity(objects.len());
         for (key, object) in objects {
-            let mut state = self.shared.write();
-            if state.latest(&key).is_some() {
-                continue;
-            }
-            if let Some(event) = state.decide(&key, Outcome::Put(object)).map_err(unserialisable)? {
-                self.shared.backend.commit(&[write_of(&event)])?;
-                state.publish(&Arc::new(event));
-            }
+            events.extend(state.decide(&key, Outcome::Put(object)).map_err(unserialisable)?.map(Arc::new));
+        }
+        let writes: Vec<_> = events.iter().map(|event| write_of(event)).collect();
+        self.shared.backend.commit(&writes)?;
+        for event in &events {
+            state.publish(event);
         }
         Ok(())
     }

@@ -29,6 +29,10 @@ mod pods;
 #[cfg(test)]
 mod property;
 #[cfg(test)]
+mod rbac;
+#[cfg(test)]
+mod reviews;
+#[cfg(test)]
 mod serving;
 #[cfg(test)]
 mod tables;
