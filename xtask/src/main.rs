@@ -1,6 +1,7 @@
 //! `cargo xtask`: what a build cannot do by itself. Generates files from the types and checks the house rules.
 #![expect(clippy::print_stdout, reason = "a command-line tool reports on standard output")]
 
+mod cluster;
 mod crd;
 mod generate;
 mod reference;
@@ -18,7 +19,13 @@ const USAGE: &str = "usage: cargo xtask <command>
   generate          write the CRDs and the field reference from the types
   generate wire     write the tables of Kubernetes' built-in types (needs Go)
   generate --check  list the generated files that are stale, and fail if there are any
-  tidy              check the house rules and print the size statistics";
+  tidy              check the house rules and print the size statistics
+  cluster up --control-plane [--dir DIR] [--detach]
+                    start a real Kubernetes control plane; without --detach until Ctrl-C
+  cluster kubeconfig [--dir DIR]
+                    print where its kubeconfig is
+  cluster down [--dir DIR]
+                    stop it";
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +50,10 @@ fn main() -> Result<ExitCode> {
             let (problems, sizes) = tidy::run(&root)?;
             println!("{sizes}");
             Ok(report(problems))
+        }
+        ["cluster", rest @ ..] => {
+            cluster::run(rest)?;
+            Ok(ExitCode::SUCCESS)
         }
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

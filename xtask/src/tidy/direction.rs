@@ -23,7 +23,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         TESTKIT,
         &["trainyard-host", "trainyard-operator", "trainyard-apiserver", "trainyard-core", "trainyard-api"],
     ),
-    ("xtask", &["trainyard-api", "trainyard-core"]),
+    ("trainyard-cluster", &[]),
+    ("xtask", &["trainyard-api", "trainyard-core", "trainyard-cluster"]),
 ];
 
 /// Only ever a dev-dependency.

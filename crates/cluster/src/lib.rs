@@ -1,0 +1,25 @@
+//! A real Kubernetes control plane for tests: etcd and kube-apiserver, with controller manager and scheduler if wanted.
+//!
+//! What the embedded server answers is compared with what this one answers. Nothing has to be installed but Go: the
+//! programs are built once from the pinned modules in `go/`, into a folder of the user's cache that is named after
+//! their versions, and every later test finds them there.
+//!
+//! ```ignore
+//! let cluster = Cluster::start(&Options { controllers: true, directory: None })?;
+//! kube(cluster.url(), cluster.token(), cluster.ca_pem());
+//! ```
+
+mod build;
+mod cluster;
+mod directory;
+mod error;
+mod pki;
+mod ports;
+mod probe;
+mod process;
+mod programs;
+
+pub use cluster::{Cluster, Options};
+pub use directory::is_used;
+pub use error::Error;
+pub use programs::{ETCD, KUBERNETES, Programs, default_directory};
