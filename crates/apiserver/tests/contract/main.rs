@@ -1,0 +1,171 @@
+//! The contract: rows of requests that are answered by a real control plane and by the embedded server, and compared with
+//! answers that were recorded from the real one.
+//!
+//! | variable | what it does |
+//! |---|---|
+//! | `TRAINYARD_CONTRACT_ROW=TEXT` | runs the rows whose names contain it, and shows every difference |
+//! | `TRAINYARD_CONTRACT=embedded` | leaves the real one out |
+//! | `TRAINYARD_RECORD=1` | records the answers of the real one |
+//! | `TRAINYARD_RECORD=gaps` | writes the list of rows that do not pass yet |
+#![cfg(test)]
+
+mod client;
+mod content;
+mod diff;
+mod gaps;
+mod golden;
+mod normal;
+mod row;
+mod run;
+mod servers;
+
+use futures::{StreamExt, stream};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::env;
+use std::time::Duration;
+
+use client::Target;
+use golden::Goldens;
+use row::Row;
+
+/// Rows at once on each server.
+const PARALLEL: usize = 6;
+/// How long anything may take: long, because the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// The same where nothing good is expected.
+const GAP_PATIENCE: Duration = Duration::from_secs(8);
+
+type Results = BTreeMap<String, Result<Value, String>>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_servers_answer_as_recorded() {
+    let wanted = env::var("TRAINYARD_CONTRACT_ROW").unwrap_or_default();
+    let record = env::var("TRAINYARD_RECORD").unwrap_or_default();
+    let rows: Vec<Row> = row::all().into_iter().filter(|row| row.name.contains(&wanted)).collect();
+    let gaps = gaps::read();
+
+    let embedded = servers::Embedded::start().await;
+    let ours =
+        async {
+            define(&embedded.target).await;
+            run_all(&embedded.target, &rows, |row| {
+                if gaps.contains_key(&row.name) { GAP_PATIENCE } else { PATIENCE }
+            })
+            .await
+        };
+    let theirs = async {
+        if env::var("TRAINYARD_CONTRACT").is_ok_and(|which| which == "embedded") {
+            return None;
+        }
+        let (_cluster, target) = servers::real().await?;
+        define(&target).await;
+        Some(run_all(&target, &rows, |_| PATIENCE).await)
+    };
+    let (ours, theirs) = tokio::join!(ours, theirs);
+    embedded.stop().await;
+
+    if record == "1" {
+        keep(&rows, theirs.as_ref().expect("answers are recorded from a real control plane"));
+    }
+    let goldens: Goldens = rows.iter().flat_map(|row| golden::read(&row.theme)).collect();
+    let mut problems = Vec::new();
+    for (row, lines) in theirs.iter().flat_map(|theirs| compare(theirs, &goldens)) {
+        problems.push(format!(
+            "{row}: the real one answers otherwise than recorded\n    {}",
+            lines.join("\n    ")
+        ));
+    }
+    let without = gaps.contains_key(gaps::MANAGED_FIELDS);
+    let failing = if without {
+        compare(
+            &plain(ours.clone()),
+            &goldens.iter().map(|(row, value)| (row.clone(), stripped(value.clone()))).collect(),
+        )
+    } else {
+        compare(&ours, &goldens)
+    };
+    if record == "gaps" && wanted.is_empty() {
+        gaps::write(&failing.iter().map(|(row, lines)| (row.clone(), lines[0].clone())).collect(), without);
+        return;
+    }
+    for (row, lines) in &failing {
+        if !gaps.contains_key(row) || !wanted.is_empty() {
+            problems.push(format!("{row}: the embedded one differs\n    {}", lines.join("\n    ")));
+        }
+    }
+    for row in ours.keys().filter(|row| gaps.contains_key(*row) && !failing.contains_key(*row)) {
+        problems.push(format!("{row} passes: take it out of known-gaps.yaml"));
+    }
+    let passed = ours.len() - failing.len();
+    println!("{passed} of {} rows pass on the embedded server; {} known gaps", ours.len(), gaps.len());
+    assert!(problems.is_empty(), "\n{}\n{} problems", problems.join("\n"), problems.len());
+}
+
+async fn run_all(target: &Target, rows: &[Row], patience: impl Fn(&Row) -> Duration) -> Results {
+    let patience = &patience;
+    let runs =
+        rows.iter().map(|row| async move { (row.name.clone(), run::run(target, row, patience(row)).await) });
+    stream::iter(runs).buffer_unordered(PARALLEL).collect().await
+}
+
+/// Makes the definitions of `fixtures/`, which all rows may use.
+async fn define(target: &Target) {
+    for (name, text) in row::files(&row::folder().join("fixtures")) {
+        let steps =
+            serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("fixtures/{name}.yaml: {error}"));
+        let row =
+            Row { name: format!("fixture-{name}"), account: false, requests: steps, theme: String::new() };
+        run::run(target, &row, PATIENCE).await.unwrap_or_else(|why| panic!("fixtures/{name}.yaml: {why}"));
+    }
+}
+
+/// Rows whose answers are not the recorded ones, with the differences.
+fn compare(results: &Results, goldens: &Goldens) -> BTreeMap<String, Vec<String>> {
+    let mut failing = BTreeMap::new();
+    for (row, result) in results {
+        let lines = match (result, goldens.get(row)) {
+            (Err(why), _) => vec![why.clone()],
+            (_, None) => vec!["nothing was recorded: TRAINYARD_RECORD=1".to_owned()],
+            (Ok(found), Some(expected)) => diff::differences(expected, found),
+        };
+        if !lines.is_empty() {
+            failing.insert(row.clone(), lines);
+        }
+    }
+    failing
+}
+
+/// Answers without the bookkeeping of server-side apply.
+fn plain(results: Results) -> Results {
+    results.into_iter().map(|(row, result)| (row, result.map(stripped))).collect()
+}
+
+fn stripped(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(map) => {
+            map.remove("managedFields");
+            map.values_mut().for_each(|child| *child = stripped(child.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|child| *child = stripped(child.take())),
+        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {}
+    }
+    value
+}
+
+/// Records answers; those of rows that did not run stay.
+fn keep(rows: &[Row], results: &Results) {
+    let known = row::all();
+    let mut themes: BTreeMap<&str, Goldens> = BTreeMap::new();
+    for row in rows {
+        let goldens = themes.entry(&row.theme).or_insert_with(|| golden::read(&row.theme));
+        match &results[&row.name] {
+            Ok(answers) => drop(goldens.insert(row.name.clone(), answers.clone())),
+            Err(why) => println!("{} cannot be recorded: {why}", row.name),
+        }
+    }
+    for (theme, goldens) in &mut themes {
+        goldens.retain(|name, _| known.iter().any(|row| row.theme == *theme && row.name == *name));
+        golden::write(theme, goldens);
+    }
+}
