@@ -21,6 +21,8 @@ pattern!(CLUSTER_IP, r"\b10\.96\.\d+\.\d+\b");
 pattern!(ADDRESS, r"\b(127\.0\.0\.1|192\.0\.2\.1):\d+\b");
 pattern!(MOUNT, r"kube-api-access-[a-z0-9]{5}\b");
 pattern!(JWT, r"\beyJ[\w-]+\.[\w-]+\.[\w-]+");
+// An error may quote the whole object, in the order of a Go struct's fields.
+pattern!(QUOTED, r#"Invalid value: "\{\\?"apiVersion.*\}""#);
 pattern!(AGE, r"^\d+s$");
 pattern!(
     TEXT_VERSION,
@@ -119,6 +121,7 @@ impl Normal {
         let text = MOUNT.replace_all(&text, "kube-api-access-<suffix>");
         let text = JWT.replace_all(&text, "<token>");
         let text = TEXT_VERSION.replace_all(&text, "${before}<version>");
+        let text = QUOTED.replace_all(&text, "Invalid value: <object>");
         let text = if key == "cells" { AGE.replace_all(&text, "<age>") } else { text };
         text.into_owned()
     }
@@ -206,6 +209,10 @@ mod tests {
         assert_eq!(normal(json!("2001-02-03T04:05:06Z")), "2001-02-03T04:05:06Z");
         #[expect(clippy::disallowed_methods, reason = "the test is about times near to now")]
         let now = Timestamp::now();
+        assert_eq!(
+            normal(json!(r#"Invalid value: "{\"apiVersion\":\"v1\"}": no"#)),
+            "Invalid value: <object>: no"
+        );
         assert_eq!(normal(json!(format!("{now:.0}"))), "<time>");
         assert_eq!(normal(json!(format!("{now:.6}"))), "<time, 6 digits>");
     }
