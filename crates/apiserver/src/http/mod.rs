@@ -30,7 +30,7 @@ use tower::ServiceExt;
 use self::body::Input;
 pub(crate) use self::path::Page;
 use self::path::{Path, Target};
-use self::query::Query;
+pub(crate) use self::query::Query;
 use self::reply::Render;
 pub(crate) use self::watch::INITIAL_EVENTS_END;
 use crate::app::App;
@@ -97,7 +97,8 @@ async fn route(app: Arc<App>, identity: Arc<Identity>, request: Request<Body>) -
             if parts.method != Method::GET && parts.method != Method::HEAD {
                 return Err(Failure::verb_not_allowed());
             }
-            Ok(discovery::answer(&app, &page).map_or_else(reply::no_such_page, reply::discovery))
+            let answer = discovery::answer(&app, &page, &query, &parts)?;
+            Ok(answer.map_or_else(reply::no_such_page, reply::discovery))
         }
         Path::Resource(target) => {
             // A log is text, whatever objects should look like.

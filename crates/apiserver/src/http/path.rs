@@ -25,8 +25,8 @@ pub(crate) struct Target {
 /// A page about the API itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Page {
-    Live,
-    Ready,
+    Root,
+    Health { probe: String, check: Option<String> },
     Version,
     CoreVersions,
     Groups,
@@ -46,8 +46,11 @@ pub(crate) fn parse(path: &str) -> Path {
     };
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
     match parts.as_slice() {
-        ["livez" | "healthz", ..] => Path::Discovery(Page::Live),
-        ["readyz", ..] => Path::Discovery(Page::Ready),
+        [] => Path::Discovery(Page::Root),
+        [probe @ ("livez" | "readyz" | "healthz"), check @ ..] => {
+            let check = (!check.is_empty()).then(|| check.join("/"));
+            Path::Discovery(Page::Health { probe: (*probe).into(), check })
+        }
         ["version"] => Path::Discovery(Page::Version),
         ["api"] => Path::Discovery(Page::CoreVersions),
         ["apis"] => Path::Discovery(Page::Groups),

@@ -31,6 +31,11 @@ impl Query {
         self.pairs.iter().find(|(k, _)| k == key).map_or("", |(_, value)| value)
     }
 
+    /// Every value of a parameter that may be given more than once.
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter(move |(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
     pub(crate) fn has(&self, key: &str) -> bool {
         self.pairs.iter().any(|(k, _)| k == key)
     }

@@ -3,7 +3,9 @@
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WARNING};
+use http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -18,6 +20,9 @@ use crate::tables::{self, Include, View};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+const AGGREGATED: HeaderValue =
+    HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
 
 /// What an object is shown as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,8 +228,24 @@ pub(crate) fn no_such_page() -> Response {
 
 pub(crate) fn discovery(answer: Answer) -> Response {
     match answer {
-        Answer::Text(text) => respond(200, TEXT, text),
-        Answer::NotReady(why) => respond(500, TEXT, format!("[-]{why}\nreadyz check failed\n")),
         Answer::Json(value) => json(200, value.to_string()),
+        Answer::Health { well, text } => {
+            let mut response = respond(if well { 200 } else { 500 }, TEXT, text);
+            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            response
+        }
+        Answer::Aggregated { etag, body } => tagged(respond(200, AGGREGATED, body), &etag),
+        Answer::Unchanged { etag } => tagged(empty(StatusCode::NOT_MODIFIED), &etag),
     }
+}
+
+/// Lets clients keep a document until its tag changes.
+fn tagged(mut response: Response, etag: &str) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+    if let Ok(etag) = HeaderValue::from_str(etag) {
+        headers.insert(ETAG, etag);
+    }
+    response
 }

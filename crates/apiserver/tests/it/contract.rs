@@ -38,7 +38,7 @@ async fn what_is_not_served_is_not_found() {
     let api = Api::new();
     let page = json!("404 page not found\n");
     api.rows(&[
-        ("GET", "/", NULL, 404, page.clone()),
+        ("GET", "/logs", NULL, 404, page.clone()),
         ("GET", "/api/v1/gadgets", NULL, 404, page.clone()),
         ("GET", "/apis/example.com/v1/widgets", NULL, 404, page.clone()),
         ("GET", "/api/v1/pods/a", NULL, 404, page.clone()),

@@ -86,10 +86,12 @@ async fn readiness_is_what_it_is_told() {
         false => Err("operator: waiting for its first list of pods".to_owned()),
     };
     let api = Api::with(Server::options().clock(clock()).ready(ready));
-    let waiting = json!("~[-]operator: waiting for its first list of pods\n");
+    let waiting = json!("~[-]informer-sync failed: operator: waiting for its first list of pods\n");
     api.rows(&[
-        ("GET", "/readyz", NULL, 500, waiting.clone()),
-        ("GET", "/readyz/ping", NULL, 500, waiting),
+        ("GET", "/readyz", NULL, 500, waiting),
+        ("GET", "/readyz?exclude=informer-sync", NULL, 200, json!("ok")),
+        ("GET", "/readyz/informer-sync", NULL, 500, json!("~waiting for its first list of pods")),
+        ("GET", "/readyz/ping", NULL, 200, json!("ok")),
         ("GET", "/livez", NULL, 200, json!("ok")),
         ("GET", "/healthz", NULL, 200, json!("ok")),
         ("POST", "/readyz", NULL, 405, NULL),

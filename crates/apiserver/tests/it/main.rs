@@ -9,6 +9,8 @@ mod contract;
 #[cfg(test)]
 mod custom;
 #[cfg(test)]
+mod discovery;
+#[cfg(test)]
 mod durability;
 #[cfg(test)]
 mod extensions;
