@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::auth::Identity;
 use crate::auth::rbac::Rbac;
@@ -15,6 +15,7 @@ use crate::registry::{Catalog, Registry, Served};
 use crate::rules::delete::{self, DeleteOptions};
 use crate::server::{Clock, Ready};
 use crate::store::{Key, Outcome, Store, Stored, Written};
+use crate::streams::PodStreams;
 
 #[derive(Clone)]
 pub(crate) struct App {
@@ -31,6 +32,9 @@ pub(crate) struct App {
     pub(crate) event_ttl: Duration,
     pub(crate) ready: Ready,
     pub(crate) pod_logs: Option<Arc<dyn PodLogs>>,
+    pub(crate) pod_streams: Option<Arc<dyn PodStreams>>,
+    /// Places for streaming connections.
+    pub(crate) stream_places: Arc<Semaphore>,
 }
 
 impl App {

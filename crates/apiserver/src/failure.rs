@@ -231,6 +231,10 @@ impl Failure {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
     }
 
+    pub(crate) fn too_many_requests(message: impl Into<String>) -> Self {
+        Self::new(429, "TooManyRequests", message)
+    }
+
     /// A patch that is well-formed but does not apply.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(422, "Invalid", message)

@@ -36,6 +36,7 @@ pub mod selector;
 pub mod serve;
 mod server;
 pub mod store;
+pub mod streams;
 mod tables;
 #[allow(dead_code, reason = "the tables describe more than is asked of them yet")]
 mod types;

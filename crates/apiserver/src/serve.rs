@@ -64,8 +64,9 @@ pub async fn serve(
     let tracker = TaskTracker::new();
     let kill = CancellationToken::new();
     let _killed_on_drop = kill.clone().drop_guard();
+    let guests = Guests { tracker: tracker.clone(), shutdown: shutdown.clone(), kill: kill.clone() };
     let peer = Peer {
-        router: router.layer(middleware::from_fn_with_state(shutdown.clone(), close_endless)),
+        router: router.layer(middleware::from_fn_with_state(guests, close_endless)),
         tls: TlsAcceptor::from(tls),
         shutdown: shutdown.clone(),
         kill: kill.clone(),
@@ -118,8 +119,32 @@ fn is_of_the_client(error: &io::Error) -> bool {
     )
 }
 
+/// Connections that became something else than HTTP: they end with the others.
+#[derive(Clone, Debug)]
+pub(crate) struct Guests {
+    tracker: TaskTracker,
+    shutdown: CancellationToken,
+    kill: CancellationToken,
+}
+
+impl Guests {
+    /// Talks to a client beside everything else, until the end.
+    pub(crate) fn spawn(&self, talk: impl Future<Output = ()> + Send + 'static) {
+        let (shutdown, kill) = (self.shutdown.clone(), self.kill.clone());
+        self.tracker.spawn(async move {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = kill.cancelled() => {}
+                () = talk => {}
+            }
+        });
+    }
+}
+
 /// Ends the bodies that do not end by themselves.
-async fn close_endless(State(shutdown): State<CancellationToken>, request: Request, next: Next) -> Response {
+async fn close_endless(State(guests): State<Guests>, mut request: Request, next: Next) -> Response {
+    let shutdown = guests.shutdown.clone();
+    request.extensions_mut().insert(guests);
     let response = next.run(request).await;
     if response.extensions().get::<Endless>().is_none() {
         return response;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
@@ -21,6 +21,7 @@ use crate::registry::Registry;
 use crate::store::backend::{Backend, BackendError};
 use crate::store::memory::Memory;
 use crate::store::{Range, Stats, Store};
+use crate::streams::{self, PodStreams};
 
 /// Where the server takes the time from. Tests give it a clock that follows virtual time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -44,6 +45,8 @@ pub struct Options {
     pub ready: Ready,
     /// Where logs of pods come from; without it they cannot be read.
     pub pod_logs: Option<Arc<dyn PodLogs>>,
+    /// Who runs commands in pods and reaches their ports; without it nobody does.
+    pub pod_streams: Option<Arc<dyn PodStreams>>,
     /// API groups that somebody else in this process serves.
     pub extensions: Vec<Extension>,
 }
@@ -60,6 +63,7 @@ impl Default for Options {
             event_ttl: Duration::from_secs(60 * 60),
             ready: Arc::new(|| Ok(())),
             pod_logs: None,
+            pod_streams: None,
             extensions: Vec::new(),
         }
     }
@@ -121,6 +125,13 @@ impl Options {
     #[must_use]
     pub fn pod_logs(mut self, logs: Arc<dyn PodLogs>) -> Self {
         self.pod_logs = Some(logs);
+        self
+    }
+
+    /// Runs commands in pods, joins their programs and reaches their ports through this.
+    #[must_use]
+    pub fn pod_streams(mut self, streams: Arc<dyn PodStreams>) -> Self {
+        self.pod_streams = Some(streams);
         self
     }
 
@@ -191,6 +202,8 @@ impl Server {
             event_ttl: options.event_ttl,
             ready: options.ready,
             pod_logs: options.pod_logs,
+            pod_streams: options.pod_streams,
+            stream_places: Arc::new(Semaphore::new(streams::CONNECTIONS)),
         };
         let all = Range { prefix: "", after: None, limit: usize::MAX };
         for stored in app.store.page(CRD_TABLE, all).items {

@@ -14,13 +14,17 @@ const CUSTOM_VERBS: [&str; 8] =
     ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const CHANGES: &[&str] = &["get", "patch", "update"];
 const CREATE: &[&str] = &["create"];
+const CONNECT: &[&str] = &["create", "get"];
 
 /// Subresources of built-in resources beside `status` and `scale`: group, plural, and what is there.
 const SUBRESOURCES: &[(&str, &str, Part<'static>)] = &[
     ("", "namespaces", Part { name: "finalize", kind: "Namespace", of: None, verbs: &["update"] }),
+    ("", "pods", Part { name: "attach", kind: "PodAttachOptions", of: None, verbs: CONNECT }),
     ("", "pods", Part { name: "binding", kind: "Binding", of: None, verbs: CREATE }),
     ("", "pods", Part { name: "eviction", kind: "Eviction", of: Some(("policy", "v1")), verbs: CREATE }),
+    ("", "pods", Part { name: "exec", kind: "PodExecOptions", of: None, verbs: CONNECT }),
     ("", "pods", Part { name: "log", kind: "Pod", of: None, verbs: &["get"] }),
+    ("", "pods", Part { name: "portforward", kind: "PodPortForwardOptions", of: None, verbs: CONNECT }),
 ];
 
 /// One subresource.

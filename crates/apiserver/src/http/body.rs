@@ -2,8 +2,8 @@
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http::{Extensions, HeaderMap};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
@@ -15,6 +15,8 @@ pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 /// A body that was not read yet.
 pub(crate) struct Input {
     pub(crate) headers: HeaderMap,
+    /// What the connection has to offer beside the request.
+    pub(crate) extensions: Extensions,
     pub(crate) body: Body,
 }
 

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::query::Query;
-use super::{Call, reply};
+use super::{Call, moment, reply};
 use crate::failure::{Cause, Failure};
 use crate::logs::{LogError, LogRequest, LogStream, PodLogs};
 use crate::rules::log;
@@ -108,7 +108,10 @@ impl Asked {
             at_least("sinceSeconds", seconds, 1, "must be greater than 0");
         } else if seconds.is_some() {
             let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-            causes.push(Cause::forbidden("<nil>", why));
+            causes.push(Cause::forbidden("[]", why));
+        }
+        if query.has("stream") {
+            causes.push(Cause::forbidden("stream", "may not be specified"));
         }
         if !causes.is_empty() {
             return Err(Failure::invalid_kind("PodLogOptions", "", pod, causes));
@@ -148,10 +151,6 @@ impl Asked {
 fn time(text: &str) -> Result<Option<Timestamp>, Failure> {
     match text {
         "" | "null" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            Failure::bad_request(format!(
-                "parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": no such time"
-            ))
-        }),
+        text => moment::parse(text).map(Some).map_err(Failure::bad_request),
     }
 }

@@ -7,6 +7,7 @@ mod delete;
 mod get;
 mod list;
 mod log;
+mod moment;
 mod patch;
 mod path;
 mod pods;
@@ -15,6 +16,7 @@ pub(crate) mod reply;
 mod reviews;
 mod scale;
 mod select;
+mod stream;
 mod update;
 mod watch;
 
@@ -101,9 +103,9 @@ async fn route(app: Arc<App>, identity: Arc<Identity>, request: Request<Body>) -
             Ok(answer.map_or_else(reply::no_such_page, reply::discovery))
         }
         Path::Resource(target) => {
-            // A log is text, whatever objects should look like.
+            // A log or a stream is what it is, whatever objects should look like.
             let render = match target.subresource.as_deref() {
-                Some("log") => Render::Object,
+                Some("log" | "exec" | "attach" | "portforward") => Render::Object,
                 _ => Render::from_accept(&parts.headers, &query, app.now())?,
             };
             let catalog = app.catalog();
@@ -115,7 +117,7 @@ async fn route(app: Arc<App>, identity: Arc<Identity>, request: Request<Body>) -
             if scoped != served.namespaced && (scoped || name.is_some()) {
                 return Ok(reply::no_such_page());
             }
-            let input = Input { headers: parts.headers, body };
+            let input = Input { headers: parts.headers, extensions: parts.extensions, body };
             let call = Call {
                 app,
                 identity,
@@ -184,8 +186,15 @@ async fn sub(call: Call, subresource: &str, method: &Method, input: Input) -> Re
         ("binding", Method::POST) if pods => pods::bind(&call, input).await,
         ("eviction", Method::POST) if pods => pods::evict(&call, input).await,
         ("log", Method::GET | Method::HEAD) if pods => log::read(&call).await,
+        ("exec", Method::GET | Method::POST) if pods => stream::answered(stream::exec(&call, input)),
+        ("attach", Method::GET | Method::POST) if pods => stream::answered(stream::attach(&call, input)),
+        ("portforward", Method::GET | Method::POST) if pods => {
+            stream::answered(stream::forward(&call, input))
+        }
         ("status" | "scale", _) => Err(Failure::verb_not_allowed()),
-        ("binding" | "eviction" | "log", _) if pods => Err(Failure::verb_not_allowed()),
+        ("binding" | "eviction" | "log" | "exec" | "attach" | "portforward", _) if pods => {
+            Err(Failure::verb_not_allowed())
+        }
         _ => Ok(reply::no_such_page()),
     }
 }

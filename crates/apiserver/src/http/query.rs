@@ -49,8 +49,18 @@ impl Query {
         self.has(key) && !["", "false", "0"].contains(&self.get(key).to_ascii_lowercase().as_str())
     }
 
+    /// A number that has to be one if it is there at all.
     pub(crate) fn integer(&self, key: &str) -> Result<Option<i64>, Failure> {
-        self.parsed(key)
+        if !self.has(key) {
+            return Ok(None);
+        }
+        let text = self.get(key);
+        text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
+            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+            let far = matches!(error.kind(), PosOverflow | NegOverflow);
+            let why = if far { "value out of range" } else { "invalid syntax" };
+            Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+        })
     }
 
     pub(crate) fn number(&self, key: &str) -> Result<Option<u64>, Failure> {

@@ -5,8 +5,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::object::{at, meta};
 
-const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
-const SPECS: [&str; 3] = ["spec.containers", "spec.initContainers", "spec.ephemeralContainers"];
+const SPECS: [&str; 3] = ["spec.initContainers", "spec.containers", "spec.ephemeralContainers"];
 const STATUSES: [&str; 3] =
     ["status.containerStatuses", "status.initContainerStatuses", "status.ephemeralContainerStatuses"];
 
@@ -18,7 +17,7 @@ fn names<'a>(pod: &'a Value, path: &str) -> Vec<&'a str> {
     items(pod, path).filter_map(|container| container.get("name")?.as_str()).collect()
 }
 
-/// The container that is meant: the one asked for, the only one, or the one an annotation names.
+/// The container that is meant: the one asked for, or the only one.
 pub(crate) fn container<'a>(pod: &'a Value, asked: &'a str) -> Result<&'a str, Failure> {
     let pod_name = meta(pod, "name");
     if !asked.is_empty() {
@@ -27,21 +26,15 @@ pub(crate) fn container<'a>(pod: &'a Value, asked: &'a str) -> Result<&'a str, F
             Failure::bad_request(format!("container {asked} is not valid for pod {pod_name}"))
         });
     }
-    let main = names(pod, "spec.containers");
-    if let [only] = main.as_slice() {
-        return Ok(only);
+    let need = format!("a container name must be specified for pod {pod_name}");
+    match names(pod, "spec.containers").as_slice() {
+        [only] => Ok(only),
+        [] => Err(Failure::bad_request(need)),
+        _ => {
+            let all: Vec<&str> = SPECS.iter().flat_map(|path| names(pod, path)).collect();
+            Err(Failure::bad_request(format!("{need}, choose one of: [{}]", all.join(" "))))
+        }
     }
-    let preferred = pod.pointer("/metadata/annotations").and_then(|all| all.get(DEFAULT_CONTAINER)?.as_str());
-    if let Some(preferred) = preferred.filter(|name| SPECS.iter().any(|p| names(pod, p).contains(name))) {
-        return Ok(preferred);
-    }
-    let mut message =
-        format!("a container name must be specified for pod {pod_name}, choose one of: [{}]", main.join(" "));
-    let init = names(pod, "spec.initContainers");
-    if !init.is_empty() {
-        message.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
-    }
-    Err(Failure::bad_request(message))
 }
 
 /// Whether a pod was given to a node. One that was not has an empty log, not a missing one.

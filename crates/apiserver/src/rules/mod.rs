@@ -5,6 +5,7 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod log;
 pub(crate) mod scale;
+pub(crate) mod stream;
 pub(crate) mod update;
 
 /// The finalizer of a deletion that waits for dependents.

@@ -37,6 +37,8 @@ mod reviews;
 #[cfg(test)]
 mod serving;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod tables;
 #[cfg(test)]
 mod watches;
