@@ -124,7 +124,7 @@ fn render(types: &Value, schemas: &Schemas, mark: &str) -> Result<String> {
     out.push_str("use super::{Field, ListType, Message, Shape, Ty};\n\n");
     out.push_str(
         "const F: Field = Field {\n    json: \"\", number: 0, ty: Ty::String, shape: Shape::Single, pointer: false, \
-         omit_empty: false, required: false,\n    list: ListType::Atomic, atomic: false, default: \"\", \
+         omit_empty: false, omit_zero: false, required: false,\n    list: ListType::Atomic, atomic: false, default: \"\", \
          patch_merge_key: \"\", patch_merge: false, patch_retain_keys: false, go: \"\", go_item: \"\",\n};\n\n",
     );
     out.push_str("pub(super) static KINDS: &[([&str; 3], &Message)] = &[\n");
@@ -209,6 +209,7 @@ fn render_field(field: &Value, number: u64, schema: &Value) -> String {
     part(text(field, "shape") != "Single", format!("shape: Shape::{}", text(field, "shape")));
     part(flag(field, "pointer"), "pointer: true".into());
     part(flag(field, "omitEmpty"), "omit_empty: true".into());
+    part(flag(field, "omitZero"), "omit_zero: true".into());
     let required = list(schema, "required").iter().any(|name| name.as_str() == Some(json));
     part(required, "required: true".into());
     let keys: Vec<&str> =

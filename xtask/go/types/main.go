@@ -56,6 +56,7 @@ type Field struct {
 	Shape         string `json:"shape"`
 	Pointer       bool   `json:"pointer"`
 	OmitEmpty     bool   `json:"omitEmpty"`
+	OmitZero      bool   `json:"omitZero"`
 	PatchMergeKey string `json:"patchMergeKey"`
 	PatchStrategy string `json:"patchStrategy"`
 	// The type as Go's decoder names it in errors; the second one is an item's.
@@ -126,7 +127,8 @@ func (w *walker) field(f reflect.StructField) Field {
 	tag := strings.Split(f.Tag.Get("json"), ",")
 	field := Field{JSON: tag[0], PatchMergeKey: f.Tag.Get("patchMergeKey"), PatchStrategy: f.Tag.Get("patchStrategy")}
 	for _, option := range tag[1:] {
-		field.OmitEmpty = field.OmitEmpty || option == "omitempty" || option == "omitzero"
+		field.OmitEmpty = field.OmitEmpty || option == "omitempty"
+		field.OmitZero = field.OmitZero || option == "omitzero"
 	}
 	if proto := strings.Split(f.Tag.Get("protobuf"), ","); len(proto) > 1 {
 		number, err := strconv.Atoi(proto[1])

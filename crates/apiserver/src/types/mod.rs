@@ -6,6 +6,11 @@
 
 #[rustfmt::skip]
 mod generated;
+pub(crate) mod quantity;
+pub(crate) mod time;
+mod zero;
+
+pub(crate) use zero::finish;
 
 /// An object type.
 #[derive(Debug)]
@@ -32,8 +37,10 @@ pub(crate) struct Field {
     pub(crate) shape: Shape,
     /// Whether "not there" and "empty" differ for a single value.
     pub(crate) pointer: bool,
-    /// Whether an empty value is left out of JSON.
+    /// Whether an empty value is left out of JSON. Of no effect for an object that is no pointer, as in Go.
     pub(crate) omit_empty: bool,
+    /// Whether an object without content is left out of JSON.
+    pub(crate) omit_zero: bool,
     pub(crate) required: bool,
     /// How server-side apply and schemas see a list; [`ListType::Atomic`] for everything else.
     pub(crate) list: ListType,
@@ -156,6 +163,11 @@ pub(crate) fn of(group: &str, version: &str, kind: &str) -> Option<&'static Mess
 /// Every kind: group, version, kind.
 pub(crate) fn kinds() -> impl Iterator<Item = ([&'static str; 3], &'static Message)> {
     generated::KINDS.iter().copied()
+}
+
+/// The type of a JSON schema, which the types that are "a schema or something else" contain.
+pub(crate) fn json_schema() -> &'static Message {
+    &generated::APIEXTENSIONS_V1_JSON_SCHEMA_PROPS
 }
 
 /// The type of an object's metadata.
