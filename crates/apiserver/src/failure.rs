@@ -25,7 +25,12 @@ impl Cause {
     }
 
     pub(crate) fn invalid(field: impl Into<String>, value: impl Into<Value>, why: &str) -> Self {
-        Self::new(field, "FieldValueInvalid", format!("Invalid value: {}: {why}", value.into()))
+        Self::invalid_text(field, &value.into().to_string(), why)
+    }
+
+    /// For a value that is quoted otherwise than as JSON in the order of its keys.
+    pub(crate) fn invalid_text(field: impl Into<String>, value: &str, why: &str) -> Self {
+        Self::new(field, "FieldValueInvalid", format!("Invalid value: {value}: {why}"))
     }
 
     pub(crate) fn forbidden(field: impl Into<String>, why: &str) -> Self {
@@ -66,12 +71,22 @@ struct Inner {
     message: String,
     details: Map<String, Value>,
     metadata: Map<String, Value>,
+    /// Has details even where there is nothing to say in them.
+    detailed: bool,
 }
 
 impl Failure {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         let (details, metadata) = (Map::new(), Map::new());
-        Self(Box::new(Inner { code, reason, message: message.into(), details, metadata }))
+        let detailed = reason == "Forbidden";
+        Self(Box::new(Inner { code, reason, message: message.into(), details, metadata, detailed }))
+    }
+
+    /// A failure of the server as a whole rather than of one resource.
+    fn generic(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let mut failure = Self::new(code, reason, message);
+        failure.0.detailed = true;
+        failure
     }
 
     fn about(mut self, kind: &str, group: &str, name: &str) -> Self {
@@ -97,8 +112,7 @@ impl Failure {
         if let (Some(map), true) = (status.as_object_mut(), inner.reason.is_empty()) {
             map.remove("reason");
         }
-        // A refusal has details even where there are none.
-        let bare = inner.details.is_empty() && inner.reason != "Forbidden";
+        let bare = inner.details.is_empty() && !inner.detailed;
         if let (Some(map), false) = (status.as_object_mut(), bare) {
             map.insert("details".into(), Value::Object(inner.details.clone()));
         }
@@ -139,6 +153,23 @@ impl Failure {
         )
     }
 
+    /// A condition of the request that the stored object does not meet: what, wanted, found. The words are those of the
+    /// storage of a real server.
+    pub(crate) fn precondition(
+        served: &Served,
+        namespace: &str,
+        name: &str,
+        (what, wanted, found): (&str, &str, &str),
+    ) -> Self {
+        let folder = served.registry_folder();
+        let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{folder}/{place}{name}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+        );
+        Self::conflict(served, name, &why)
+    }
+
     pub(crate) fn invalid(served: &Served, name: &str, causes: Vec<Cause>) -> Self {
         Self::invalid_kind(&served.kind, &served.group, name, causes)
     }
@@ -149,7 +180,13 @@ impl Failure {
             "" => kind.to_owned(),
             group => format!("{kind}.{group}"),
         };
-        let texts: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let mut texts: Vec<String> = Vec::new();
+        for text in causes.iter().map(|c| format!("{}: {}", c.field, c.message)) {
+            // Two rules may find the same fault: it is listed twice among the causes, and told once.
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let text = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -208,8 +245,18 @@ impl Failure {
         Self::new(501, "NotImplemented", message)
     }
 
+    /// A path below a known group that addresses nothing.
+    pub(crate) fn no_such_resource() -> Self {
+        Self::generic(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// An error that a real server did not expect of itself: it has no reason.
+    pub(crate) fn unexpected(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
     pub(crate) fn method_not_allowed(message: impl Into<String>) -> Self {
-        Self::new(405, "MethodNotAllowed", message)
+        Self::generic(405, "MethodNotAllowed", message)
     }
 
     pub(crate) fn verb_not_allowed() -> Self {
@@ -240,9 +287,9 @@ impl Failure {
         Self::new(422, "Invalid", message)
     }
 
-    /// List or watch options that contradict each other; all of them are about `resourceVersionMatch`.
-    pub(crate) fn list_options(why: &str) -> Self {
-        Self::unprocessable(format!("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: {why}"))
+    /// List or watch options that contradict each other.
+    pub(crate) fn list_options(cause: Cause) -> Self {
+        Self::invalid_kind("ListOptions", "meta.k8s.io", "", vec![cause])
     }
 
     pub(crate) fn expired(message: impl Into<String>) -> Self {

@@ -88,6 +88,17 @@ impl Served {
         }
     }
 
+    /// Where a real server keeps these objects, which some of its errors tell.
+    pub(crate) fn registry_folder(&self) -> String {
+        match (self.group.as_str(), self.plural.as_str()) {
+            ("", "services") => "services/specs".into(),
+            ("", "endpoints") => "services/endpoints".into(),
+            ("", "nodes") => "minions".into(),
+            (group, plural) if self.custom || self.is_crd() => format!("{group}/{plural}"),
+            (_, plural) => plural.into(),
+        }
+    }
+
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.group.is_empty() && self.plural == plural
     }
@@ -159,6 +170,12 @@ impl Catalog {
 
     pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
         self.groups.get(group)?.get(version)?.get(plural)
+    }
+
+    /// Whether a group is the server's own, and not made by definitions.
+    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+        let resources = self.groups.get(group).into_iter().flat_map(|versions| versions.values());
+        resources.flat_map(|resources| resources.values()).any(|served| !served.custom)
     }
 
     /// Any version of a kind: enough to find its objects.

@@ -47,13 +47,12 @@ enum Flag {
     /// There is no DELETE of the whole collection.
     OneByOne,
     NameLabel,
-    NameLabel1035,
     NameSegment,
 }
 
 use Flag::{
-    All, AnnotationsCount, ApiExtensions, Cluster, Generation, NameLabel, NameLabel1035, NameSegment,
-    OneByOne, PutConditional, PutCreates, Returned, Review, Scale, Status,
+    All, AnnotationsCount, ApiExtensions, Cluster, Generation, NameLabel, NameSegment, OneByOne,
+    PutConditional, PutCreates, Returned, Review, Scale, Status,
 };
 
 const EVENT_FIELDS: &[&str] = &[
@@ -98,7 +97,7 @@ const HOOKS: &str = "admissionregistration.k8s.io/v1";
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     Row { api_version: "v1", plural: "pods", kind: "Pod", short: &["po"], flags: &[Status, Generation, Returned, All], fields: POD_FIELDS },
-    Row { api_version: "v1", plural: "services", kind: "Service", short: &["svc"], flags: &[Status, Returned, All, NameLabel1035, PutCreates], fields: &["spec.clusterIP", "spec.type"] },
+    Row { api_version: "v1", plural: "services", kind: "Service", short: &["svc"], flags: &[Status, Returned, All, NameLabel, PutCreates], fields: &["spec.clusterIP", "spec.type"] },
     Row { api_version: "v1", plural: "endpoints", kind: "Endpoints", short: &["ep"], flags: &[PutCreates], fields: &[] },
     Row { api_version: "v1", plural: "configmaps", kind: "ConfigMap", short: &["cm"], flags: &[], fields: &[] },
     Row { api_version: "v1", plural: "secrets", kind: "Secret", short: &[], flags: &[], fields: &["type"] },
@@ -143,8 +142,6 @@ impl Row {
     fn names(&self) -> NameRule {
         if self.has(NameLabel) {
             NameRule::Label
-        } else if self.has(NameLabel1035) {
-            NameRule::Label1035
         } else if self.has(NameSegment) {
             NameRule::Segment
         } else {

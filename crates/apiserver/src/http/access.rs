@@ -38,7 +38,7 @@ pub(super) fn check(app: &App, identity: &Identity, ask: &Ask) -> Result<(), Fai
 fn asked(request: &Request<Body>) -> Result<Ask, Failure> {
     let path = request.uri().path();
     let segments = path::segments(path).ok_or_else(|| Failure::bad_request("the path is not text"))?;
-    let query = Query::parse(request.uri().query().unwrap_or_default());
+    let query = Query::parse(request.uri().query().unwrap_or_default(), request.method());
     let relevant = request::Query { watch: query.flag("watch"), field_selector: query.get("fieldSelector") };
     Ok(request::ask(request.method(), path, &segments, &relevant))
 }

@@ -6,7 +6,7 @@ use super::{Call, list, reply};
 use crate::failure::Failure;
 
 pub(crate) async fn get(call: &Call) -> Result<Response, Failure> {
-    if let Some(revision) = call.query.revision()? {
+    if let Some(revision) = call.query.revision().map_err(Failure::unexpected)? {
         list::reach(&call.app, revision).await?;
     }
     let stored =

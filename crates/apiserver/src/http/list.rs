@@ -1,6 +1,7 @@
 //! GET of a collection.
 
 use axum::response::Response;
+use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use super::Call;
 use super::reply::{self, Render};
 use super::select::Selection;
 use crate::app::App;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
+use crate::registry::Served;
 use crate::store::{Gone, Page, Range, Stored};
 use crate::tables;
 
@@ -70,7 +72,11 @@ pub(crate) async fn reach(app: &App, revision: u64) -> Result<(), Failure> {
 
 pub(crate) async fn list(call: &Call) -> Result<Response, Failure> {
     let selection = Selection::of(call)?;
-    let limit = call.query.number("limit")?.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+    let limit = call.query.integer("limit")?.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
+    if call.query.has("sendInitialEvents") {
+        let cause = Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
+        return Err(Failure::list_options(cause));
+    }
     let token = match call.query.get("continue") {
         "" => None,
         text => Some(Token::read(text)?),
@@ -117,9 +123,13 @@ fn left(call: &Call, range: Range<'_>, token: Option<&Token>, page: &Page) -> us
     all.saturating_sub(page.items.len())
 }
 
+fn forbidden(why: &str) -> Failure {
+    Failure::list_options(Cause::forbidden("resourceVersionMatch", why))
+}
+
 /// Which state the request asks for.
 async fn state(call: &Call, token: Option<&Token>, limited: bool) -> Result<At, Failure> {
-    let revision = call.query.revision()?;
+    let revision = call.query.list_revision()?;
     let matching = call.query.get("resourceVersionMatch");
     if let Some(token) = token {
         if revision.is_some_and(|r| r != 0) || !matching.is_empty() {
@@ -133,23 +143,18 @@ async fn state(call: &Call, token: Option<&Token>, limited: bool) -> Result<At, 
         if matching.is_empty() {
             return Ok(At::Current);
         }
-        return Err(Failure::list_options(
-            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
-        ));
+        return Err(forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"));
     };
     let exact = match matching {
         "Exact" if revision == 0 => {
-            return Err(Failure::list_options(
-                "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-            ));
+            return Err(forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
         }
         "Exact" => true,
         "NotOlderThan" => false,
         "" => limited && revision != 0,
         other => {
-            return Err(Failure::list_options(&format!(
-                "Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\""
-            )));
+            let supported = "supported values: \"Exact\", \"NotOlderThan\", \"\"";
+            return Err(Failure::list_options(Cause::unsupported("resourceVersionMatch", other, supported)));
         }
     };
     reach(&call.app, revision).await?;
@@ -192,6 +197,24 @@ fn collect(call: &Call, selection: &Selection, range: Range<'_>, at: &At) -> Res
     }
 }
 
+/// The items of a list of built-in kinds do not repeat their type. What was stored with the type in front is cut; what an
+/// older version stored is written anew.
+fn untyped(served: &Served, texts: Vec<Bytes>) -> Result<Vec<Bytes>, Failure> {
+    let start = format!("{{\"kind\":{:?},\"apiVersion\":{:?},", served.kind, &*served.api_version);
+    let cut = |text: Bytes| {
+        if text.starts_with(start.as_bytes()) {
+            return Ok(text.slice(start.len()..));
+        }
+        let mut object: Value = serde_json::from_slice(&text).map_err(Failure::internal)?;
+        if let Some(map) = object.as_object_mut() {
+            map.remove("kind");
+            map.remove("apiVersion");
+        }
+        reply::serialise(&object).map(|text| text.slice(1..))
+    };
+    texts.into_iter().map(cut).collect()
+}
+
 /// The list object.
 pub(crate) fn answer(call: &Call, metadata: &Value, items: &[Arc<Stored>]) -> Result<Response, Failure> {
     let served = &call.served;
@@ -207,6 +230,7 @@ pub(crate) fn answer(call: &Call, metadata: &Value, items: &[Arc<Stored>]) -> Re
             reply::list("PartialObjectMetadataList", api_version, metadata, &texts)
         }
         Render::Object | Render::Table(_) => {
+            let texts = if served.custom { texts } else { untyped(served, texts)? };
             reply::list(&served.list_kind, &served.api_version, metadata, &texts)
         }
     }

@@ -40,7 +40,7 @@ use crate::auth::Identity;
 use crate::auth::rbac::escalation::Grant;
 use crate::discovery;
 use crate::failure::Failure;
-use crate::registry::Served;
+use crate::registry::{Catalog, Served};
 use crate::rules::update::Scope;
 use crate::store::Key;
 
@@ -92,15 +92,17 @@ async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Resp
 
 async fn route(app: Arc<App>, identity: Arc<Identity>, request: Request<Body>) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let mut query = Query::parse(parts.uri.query().unwrap_or_default(), &parts.method);
     match path::parse(parts.uri.path()) {
-        Path::Unknown => Ok(reply::no_such_page()),
+        Path::Unknown => not_there(&app.catalog(), parts.uri.path()),
         Path::Discovery(page) => {
             if parts.method != Method::GET && parts.method != Method::HEAD {
                 return Err(Failure::verb_not_allowed());
             }
-            let answer = discovery::answer(&app, &page, &query, &parts)?;
-            Ok(answer.map_or_else(reply::no_such_page, reply::discovery))
+            match discovery::answer(&app, &page, &query, &parts)? {
+                Some(answer) => Ok(reply::discovery(answer)),
+                None => not_there(&app.catalog(), parts.uri.path()),
+            }
         }
         Path::Resource(target) => {
             // A log or a stream is what it is, whatever objects should look like.
@@ -110,12 +112,15 @@ async fn route(app: Arc<App>, identity: Arc<Identity>, request: Request<Body>) -
             };
             let catalog = app.catalog();
             let Some(served) = catalog.get(&target.group, &target.version, &target.plural) else {
-                return Ok(reply::no_such_page());
+                return not_there(&catalog, parts.uri.path());
             };
-            let Target { namespace, name, subresource, .. } = target;
+            let Target { namespace, name, subresource, watch, .. } = target;
             let scoped = namespace.is_some();
             if scoped != served.namespaced && (scoped || name.is_some()) {
-                return Ok(reply::no_such_page());
+                return not_there(&catalog, parts.uri.path());
+            }
+            if watch {
+                query.set_watch();
             }
             let input = Input { headers: parts.headers, extensions: parts.extensions, body };
             let call = Call {
@@ -139,6 +144,29 @@ async fn route(app: Arc<App>, identity: Arc<Identity>, request: Request<Body>) -
                 None => object(call, &parts.method, input).await,
             }
         }
+    }
+}
+
+/// A path that addresses nothing: below a group of the server's own that is an error of the API, elsewhere of the web.
+fn not_there(catalog: &Catalog, path: &str) -> Result<Response, Failure> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    let group = match parts.next() {
+        Some("api") => Some(""),
+        Some("apis") => parts.next(),
+        _ => None,
+    };
+    match group.filter(|group| catalog.is_built_in(group)) {
+        Some(_) => Err(Failure::no_such_resource()),
+        None => Ok(reply::no_such_page()),
+    }
+}
+
+/// A subresource that an object does not have.
+fn no_such_part(call: &Call) -> Failure {
+    if call.served.custom {
+        Failure::not_found(&call.served, &call.name)
+    } else {
+        Failure::no_such_resource()
     }
 }
 
@@ -172,11 +200,11 @@ async fn object(mut call: Call, method: &Method, input: Input) -> Result<Respons
 async fn sub(call: Call, subresource: &str, method: &Method, input: Input) -> Result<Response, Failure> {
     let pods = call.served.is_core("pods");
     match (subresource, method.clone()) {
-        ("status", _) if !call.served.status => Ok(reply::no_such_page()),
+        ("status", _) if !call.served.status => Err(no_such_part(&call)),
         ("status", Method::GET | Method::HEAD) => get::get(&call).await,
         ("status", Method::PUT) => update::update(&call, Scope::Status, input).await,
         ("status", Method::PATCH) => patch::patch(&call, Scope::Status, input).await,
-        ("scale", _) if call.served.scale.is_none() => Ok(reply::no_such_page()),
+        ("scale", _) if call.served.scale.is_none() => Err(no_such_part(&call)),
         ("scale", Method::GET | Method::HEAD) => scale::get(&call).await,
         ("scale", Method::PUT) => scale::put(&call, input).await,
         ("scale", Method::PATCH) => scale::patch(&call, input).await,
@@ -195,6 +223,6 @@ async fn sub(call: Call, subresource: &str, method: &Method, input: Input) -> Re
         ("binding" | "eviction" | "log" | "exec" | "attach" | "portforward", _) if pods => {
             Err(Failure::verb_not_allowed())
         }
-        _ => Ok(reply::no_such_page()),
+        _ => Err(no_such_part(&call)),
     }
 }

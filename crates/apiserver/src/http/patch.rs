@@ -4,7 +4,7 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::body::{Input, json};
-use super::update::modify;
+use super::update::{Base, modify};
 use super::{Call, reply};
 use crate::failure::Failure;
 use crate::patch::{self, PatchError};
@@ -69,6 +69,6 @@ pub(crate) async fn patch(call: &Call, scope: Scope, input: Input) -> Result<Res
         change.apply(&mut new)?;
         Ok(new)
     };
-    let (stored, warnings) = modify(call, scope, true, edit).await?;
+    let (stored, warnings) = modify(call, scope, Base::Stored, edit).await?;
     reply::object(200, &call.served, &stored, call.render, &warnings)
 }

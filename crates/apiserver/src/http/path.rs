@@ -20,6 +20,8 @@ pub(crate) struct Target {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
+    /// The older way to ask for a watch: `/watch/` in front of the resource.
+    pub(crate) watch: bool,
 }
 
 /// A page about the API itself.
@@ -68,6 +70,10 @@ fn resources(group: &str, version: &str) -> Path {
 }
 
 fn target(group: &str, version: &str, rest: &[&str]) -> Path {
+    let (watch, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        _ => (false, rest),
+    };
     let (namespace, rest) = match rest {
         // The namespace itself, or a subresource of it.
         ["namespaces", _] | ["namespaces", _, "status" | "finalize"] if group.is_empty() => (None, rest),
@@ -87,6 +93,7 @@ fn target(group: &str, version: &str, rest: &[&str]) -> Path {
         namespace,
         name: name.map(str::to_owned),
         subresource: subresource.map(str::to_owned),
+        watch,
     })
 }
 

@@ -1,13 +1,28 @@
 //! Query parameters, as forgiving as clients need and as strict as the API is.
 
+use http::Method;
 use percent_encoding::percent_decode_str;
+use serde_json::json;
 
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::rules::admit::Strictness;
 
 #[derive(Debug, Default)]
 pub(crate) struct Query {
     pairs: Vec<(String, String)>,
+    /// What the parameters of this verb are called when they are wrong.
+    options: &'static str,
+}
+
+/// The kind of the options of a verb.
+fn options(method: &Method) -> &'static str {
+    match *method {
+        Method::POST => "CreateOptions",
+        Method::PUT => "UpdateOptions",
+        Method::PATCH => "PatchOptions",
+        Method::DELETE => "DeleteOptions",
+        _ => "ListOptions",
+    }
 }
 
 fn decode(text: &str) -> String {
@@ -16,14 +31,18 @@ fn decode(text: &str) -> String {
 
 impl Query {
     /// Empty pairs (`?&limit=500`) are skipped.
-    pub(crate) fn parse(query: &str) -> Self {
+    pub(crate) fn parse(query: &str, method: &Method) -> Self {
         let pairs = query
             .split('&')
             .filter(|pair| !pair.is_empty())
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
             .map(|(key, value)| (decode(key), decode(value)))
             .collect();
-        Self { pairs }
+        Self { pairs, options: options(method) }
+    }
+
+    fn invalid(&self, cause: Cause) -> Failure {
+        Failure::invalid_kind(self.options, "meta.k8s.io", "", vec![cause])
     }
 
     /// A parameter; empty when it is missing, which means the same everywhere.
@@ -76,15 +95,20 @@ impl Query {
         }
     }
 
-    /// A resource version: nothing, or a number.
-    pub(crate) fn revision(&self) -> Result<Option<u64>, Failure> {
+    /// A resource version: nothing, or a number; or what is wrong with it.
+    pub(crate) fn revision(&self) -> Result<Option<u64>, String> {
         match self.get("resourceVersion") {
             "" => Ok(None),
-            text => text
-                .parse()
-                .map(Some)
-                .map_err(|_| Failure::bad_request(format!("invalid resource version {text:?}"))),
+            text => text.parse().map(Some).map_err(|_| {
+                let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+                format!("resourceVersion: Invalid value: {text:?}: {why}")
+            }),
         }
+    }
+
+    /// The resource version of a list or watch.
+    pub(crate) fn list_revision(&self) -> Result<Option<u64>, Failure> {
+        self.revision().map_err(|why| Failure::bad_request(format!("invalid resource version: {why}")))
     }
 
     /// Whether the request must not change anything.
@@ -92,9 +116,9 @@ impl Query {
         match self.get("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),
-            other => Err(Failure::unprocessable(format!(
-                "dryRun: Unsupported value: {other:?}: supported values: \"All\""
-            ))),
+            other => {
+                Err(self.invalid(Cause::unsupported("dryRun", json!([other]), "supported values: \"All\"")))
+            }
         }
     }
 
@@ -103,10 +127,17 @@ impl Query {
             "" | "Warn" => Ok(Strictness::Warn),
             "Ignore" => Ok(Strictness::Ignore),
             "Strict" => Ok(Strictness::Strict),
-            other => Err(Failure::unprocessable(format!(
-                "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
-            ))),
+            other => {
+                let supported = "supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"";
+                Err(self.invalid(Cause::unsupported("fieldValidation", other, supported)))
+            }
         }
+    }
+
+    /// Makes a watch of what did not say so itself.
+    pub(crate) fn set_watch(&mut self) {
+        self.pairs.retain(|(key, _)| key != "watch");
+        self.pairs.push(("watch".into(), "true".into()));
     }
 
     /// Narrows a watch on one object to that object.
@@ -122,7 +153,7 @@ mod tests {
 
     #[test]
     fn odd_queries_are_read() {
-        let query = Query::parse("&limit=500&&labelSelector=a%20in+%28b%29&watch&x=%ff");
+        let query = Query::parse("&limit=500&&labelSelector=a%20in+%28b%29&watch&x=%ff", &Method::GET);
         assert_eq!(query.get("limit"), "500");
         assert_eq!(query.get("labelSelector"), "a in (b)");
         assert!(query.has("watch") && !query.flag("watch"));

@@ -19,6 +19,8 @@ use crate::store::Stored;
 use crate::tables::{self, Include, View};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// What the API answers is for who asked, now.
+const PRIVATE: HeaderValue = HeaderValue::from_static("no-cache, private");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 const AGGREGATED: HeaderValue =
@@ -140,6 +142,14 @@ fn respond(code: u16, content: HeaderValue, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, content);
+    response.headers_mut().insert(CACHE_CONTROL, PRIVATE);
+    response
+}
+
+/// A page for people. A browser has to take it as the text it is.
+fn page(code: u16, body: impl Into<Body>) -> Response {
+    let mut response = respond(code, TEXT, body);
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -183,6 +193,10 @@ pub(crate) fn list(
         if index > 0 {
             body.put_u8(b',');
         }
+        // An item without its type was cut off behind it.
+        if !item.starts_with(b"{") {
+            body.put_u8(b'{');
+        }
         body.put_slice(item);
     }
     body.put_slice(b"]}");
@@ -223,17 +237,13 @@ pub(crate) fn empty(code: StatusCode) -> Response {
 
 /// What a path that addresses nothing is answered with.
 pub(crate) fn no_such_page() -> Response {
-    respond(404, TEXT, "404 page not found\n")
+    page(404, "404 page not found\n")
 }
 
 pub(crate) fn discovery(answer: Answer) -> Response {
     match answer {
         Answer::Json(value) => json(200, value.to_string()),
-        Answer::Health { well, text } => {
-            let mut response = respond(if well { 200 } else { 500 }, TEXT, text);
-            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            response
-        }
+        Answer::Health { well, text } => page(if well { 200 } else { 500 }, text),
         Answer::Aggregated { etag, body } => tagged(respond(200, AGGREGATED, body), &etag),
         Answer::Unchanged { etag } => tagged(empty(StatusCode::NOT_MODIFIED), &etag),
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::body::Input;
 use super::patch::Change;
 use super::reply::Render;
-use super::update::modify;
+use super::update::{Base, modify};
 use super::{Call, reply};
 use crate::failure::Failure;
 use crate::registry::ScalePaths;
@@ -40,7 +40,7 @@ pub(crate) async fn put(call: &Call, input: Input) -> Result<Response, Failure> 
     let body = input.object().await?;
     let paths = paths(call)?;
     let edit = |old: &Value| scale::apply(&call.served, paths, old, &body);
-    let (stored, _) = modify(call, Scope::Main, true, edit).await?;
+    let (stored, _) = modify(call, Scope::Main, Base::Stored, edit).await?;
     answer(call, &stored)
 }
 
@@ -52,6 +52,6 @@ pub(crate) async fn patch(call: &Call, input: Input) -> Result<Response, Failure
         change.apply(&mut wanted)?;
         scale::apply(&call.served, paths, old, &wanted)
     };
-    let (stored, _) = modify(call, Scope::Main, true, edit).await?;
+    let (stored, _) = modify(call, Scope::Main, Base::Stored, edit).await?;
     answer(call, &stored)
 }

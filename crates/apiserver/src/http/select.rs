@@ -23,7 +23,7 @@ pub(crate) struct Selection {
 impl Selection {
     pub(crate) fn of(call: &Call) -> Result<Self, Failure> {
         let labels = LabelSelector::parse(call.query.get("labelSelector"))
-            .map_err(|error| Failure::bad_request(format!("unable to parse requirement: {error}")))?;
+            .map_err(|error| Failure::bad_request(error.to_string()))?;
         let fields = FieldSelector::parse(call.query.get("fieldSelector"))
             .map_err(|error| Failure::bad_request(error.to_string()))?;
         let served = Arc::clone(&call.served);

@@ -8,7 +8,7 @@ use super::body::Input;
 use super::{Call, reply};
 use crate::crd;
 use crate::failure::Failure;
-use crate::object::{carry, time};
+use crate::object::{carry, meta, set_meta, time};
 use crate::rules::update::{self, Scope, Update, settle};
 use crate::store::{Outcome, Stored, Written};
 
@@ -18,8 +18,18 @@ pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Re
     if scope == Scope::Main && call.served.put_creates && call.app.store.latest(&call.key()).is_none() {
         return super::create::by_name(call, body).await;
     }
-    let (stored, warnings) = modify(call, scope, unconditional, |_| Ok(body.clone())).await?;
+    let base = Base::Given { unconditional };
+    let (stored, warnings) = modify(call, scope, base, |_| Ok(body.clone())).await?;
     reply::object(200, &call.served, &stored, call.render, &warnings)
+}
+
+/// What a replacement is made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Base {
+    /// What the client sent, which may have to name the version it replaces.
+    Given { unconditional: bool },
+    /// The stored object.
+    Stored,
 }
 
 /// Replaces an object by what `edit` makes of it. Both are of the request's version. `edit` is asked again when the
@@ -27,18 +37,24 @@ pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Re
 pub(crate) async fn modify(
     call: &Call,
     scope: Scope,
-    unconditional: bool,
+    base: Base,
     mut edit: impl FnMut(&Value) -> Result<Value, Failure>,
 ) -> Result<(Arc<Stored>, Vec<String>), Failure> {
     let served = &call.served;
     let strictness = call.query.strictness()?;
-    let request =
-        Update { served, scope, namespace: &call.namespace, name: &call.name, strictness, unconditional };
+    let (unconditional, patched) = match base {
+        Base::Given { unconditional } => (unconditional, false),
+        Base::Stored => (true, true),
+    };
+    let (namespace, name) = (call.namespace.as_str(), call.name.as_str());
+    let request = Update { served, scope, namespace, name, strictness, unconditional, patched };
     let mut warnings = Vec::new();
+    let mut before = String::new();
     let decide = |current: Option<&Stored>| {
         let current = current.ok_or_else(|| Failure::not_found(served, &call.name))?;
         let mut old = current.value().map_err(Failure::internal)?;
         served.present(&mut old);
+        meta(&old, "resourceVersion").clone_into(&mut before);
         let mut new = edit(&old)?;
         if served.is_core("namespaces") && scope == Scope::Main {
             carry(&mut new, &old, "spec");
@@ -59,8 +75,12 @@ pub(crate) async fn modify(
         call.app.transact(&key, &[], decide).await?
     };
     match written {
-        Written::Put(stored) | Written::Removed(stored) | Written::Kept(Some(stored)) => {
-            Ok((stored, warnings))
+        Written::Put(stored) | Written::Kept(Some(stored)) => Ok((stored, warnings)),
+        // It was never stored like this, so the last version it had is shown.
+        Written::Removed(stored) => {
+            let mut object = stored.value().map_err(Failure::internal)?;
+            set_meta(&mut object, "resourceVersion", before);
+            Ok((Arc::new(Stored::rehearsed(&key, &object).map_err(Failure::internal)?), warnings))
         }
         Written::Kept(None) => Err(Failure::not_found(served, &call.name)),
     }

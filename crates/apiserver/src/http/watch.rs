@@ -15,7 +15,7 @@ use super::reply::{self, Render};
 use super::select::Selection;
 use super::{Call, list};
 use crate::app::App;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::registry::Served;
 use crate::serve::Endless;
 use crate::store::{Event, EventKind, Gone, Range, Stored};
@@ -90,9 +90,9 @@ enum Start {
 
 impl Start {
     fn of(call: &Call) -> Result<Self, Failure> {
-        let revision = call.query.revision()?.unwrap_or(0);
+        let revision = call.query.list_revision()?.unwrap_or(0);
         let matching = call.query.get("resourceVersionMatch");
-        let forbidden = |why: &str| Err(Failure::list_options(&format!("Forbidden: {why}")));
+        let forbidden = |why: &str| Err(Failure::list_options(Cause::forbidden("resourceVersionMatch", why)));
         if !call.query.has("sendInitialEvents") {
             if !matching.is_empty() {
                 return forbidden(

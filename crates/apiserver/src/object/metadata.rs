@@ -122,7 +122,11 @@ fn check_field(
 /// Everything that can be wrong with metadata beyond its shape.
 pub(crate) fn validate(served: &Served, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let name = meta(object, "name");
+    let (prefix, name) = (meta(object, "generateName"), meta(object, "name"));
+    if !prefix.is_empty() {
+        let wrong = served.names.check_prefix(prefix);
+        causes.extend(wrong.iter().map(|why| Cause::invalid("metadata.generateName", prefix, why)));
+    }
     if name.is_empty() {
         causes.push(Cause::required("metadata.name", "name or generateName is required"));
     } else {
@@ -138,10 +142,8 @@ pub(crate) fn validate(served: &Served, object: &Value) -> Vec<Cause> {
     if let Some(annotations) = metadata.get("annotations").and_then(Value::as_object) {
         names::annotations(annotations, &mut causes);
     }
-    for finalizer in finalizers(object) {
-        names::finalizer(finalizer, &mut causes);
-    }
     owners(metadata, &mut causes);
+    names::finalizers(&finalizers(object), !served.custom, &mut causes);
     causes
 }
 
@@ -149,23 +151,51 @@ fn owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
     let Some(owners) = metadata.get("ownerReferences").and_then(Value::as_array) else {
         return;
     };
-    let mut controllers = 0;
-    for (index, owner) in owners.iter().enumerate() {
-        for (field, why) in [
-            ("apiVersion", "version must not be empty"),
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
+    let field = "metadata.ownerReferences";
+    let mut controller: Option<String> = None;
+    for owner in owners {
+        let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+        let api_version = text("apiVersion");
+        // A version with two slashes is none.
+        let version = if api_version.matches('/').count() > 1 { "" } else { api_version };
+        for (name, value, why) in [
+            ("apiVersion", version, "version must not be empty"),
+            ("kind", text("kind"), "must not be empty"),
+            ("name", text("name"), "must not be empty"),
+            ("uid", text("uid"), "must not be empty"),
         ] {
-            if owner.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
-                let path = format!("metadata.ownerReferences[{index}].{field}");
-                causes.push(Cause::invalid(path, "", why));
+            if value.is_empty() {
+                causes.push(Cause::invalid(format!("{field}.{name}"), text(name), why));
             }
         }
-        controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
+        if (api_version, text("kind")) == ("v1", "Event") {
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            causes.push(Cause::invalid_text(field, &shown(owner), why));
+        }
+        if owner.get("controller") != Some(&Value::Bool(true)) {
+            continue;
+        }
+        let this = format!("{}/{}", text("kind"), text("name"));
+        if let Some(first) = &controller {
+            let why = format!(
+                "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+            );
+            let all: Vec<String> = owners.iter().map(shown).collect();
+            causes.push(Cause::invalid_text(field, &format!("[{}]", all.join(",")), &why));
+        } else {
+            controller = Some(this);
+        }
     }
-    if controllers > 1 {
-        let why = "Only one reference can have Controller set to true";
-        causes.push(Cause::invalid("metadata.ownerReferences", owners.len(), why));
-    }
+}
+
+/// An owner as errors quote it: in the order of the API's definition.
+fn shown(owner: &Value) -> String {
+    let optional =
+        ["controller", "blockOwnerDeletion"].into_iter().filter(|field| owner.get(field).is_some());
+    let fields: Vec<String> = ["apiVersion", "kind", "name", "uid"]
+        .into_iter()
+        .chain(optional)
+        .map(|field| format!("\"{field}\":{}", owner.get(field).cloned().unwrap_or_else(|| "".into())))
+        .collect();
+    format!("{{{}}}", fields.join(","))
 }

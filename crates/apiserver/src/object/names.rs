@@ -9,10 +9,8 @@ use crate::failure::Cause;
 pub(crate) enum NameRule {
     /// DNS-1123 subdomain: most resources.
     Subdomain,
-    /// DNS-1123 label: namespaces.
+    /// DNS-1123 label: namespaces and services.
     Label,
-    /// DNS-1035 label: services.
-    Label1035,
     /// Anything that is one path segment: RBAC.
     Segment,
 }
@@ -23,16 +21,13 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
-    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const KEY_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
     with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const QUALIFIED: &str = "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start \
+const QUALIFIED: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start \
     and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation \
     is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. \
     'example.com/MyName')";
@@ -61,8 +56,8 @@ fn is_word(text: &str) -> bool {
         && bytes.iter().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(c))
 }
 
-fn longer(text: &str, max: usize) -> Option<String> {
-    (text.len() > max).then(|| format!("must be no more than {max} bytes"))
+fn longer(text: &str, max: usize, unit: &str) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} {unit}"))
 }
 
 impl NameRule {
@@ -70,22 +65,38 @@ impl NameRule {
     pub(crate) fn check(self, name: &str) -> Vec<String> {
         let (max, valid, message) = match self {
             Self::Subdomain => (253, name.split('.').all(is_label), SUBDOMAIN),
+            Self::Label if name.split('.').all(is_label) => (63, is_label(name), "must not contain dots"),
             Self::Label => (63, is_label(name), LABEL),
-            Self::Label1035 => {
-                (63, is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()), LABEL_1035)
-            }
-            Self::Segment => {
-                let bad = name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']);
-                (usize::MAX, !bad, "may not be '.' or '..' and may not contain '/' or '%'")
-            }
+            Self::Segment => return segment(name),
         };
-        longer(name, max).into_iter().chain((!valid).then(|| message.to_owned())).collect()
+        longer(name, max, "characters").into_iter().chain((!valid).then(|| message.to_owned())).collect()
+    }
+
+    /// What is wrong with the beginning of a generated name: it may end in a dash, since something follows.
+    pub(crate) fn check_prefix(self, prefix: &str) -> Vec<String> {
+        match self {
+            Self::Segment if [".", ".."].contains(&prefix) => Vec::new(),
+            Self::Segment => self.check(prefix),
+            _ => match prefix.strip_suffix('-') {
+                Some(rest) if !rest.is_empty() => self.check(&format!("{rest}a")),
+                _ => self.check(prefix),
+            },
+        }
     }
 
     /// Where a generated name is cut so that the random end fits.
     pub(crate) fn generate_limit(self) -> usize {
         58
     }
+}
+
+/// What keeps a name from being one segment of a path.
+fn segment(name: &str) -> Vec<String> {
+    if [".", ".."].contains(&name) {
+        return vec![format!("may not be '{name}'")];
+    }
+    let inside = ["/", "%"].into_iter().filter(|part| name.contains(part));
+    inside.map(|part| format!("may not contain '{part}'")).collect()
 }
 
 /// What is wrong with the key of a label or annotation, or the name of a finalizer.
@@ -105,7 +116,7 @@ fn check_key(key: &str) -> Vec<String> {
     };
     if name.is_empty() {
         wrong.push("name part must be non-empty".into());
-    } else if let Some(long) = longer(name, 63) {
+    } else if let Some(long) = longer(name, 63, "bytes") {
         wrong.push(format!("name part {long}"));
     }
     if !is_word(name) {
@@ -117,7 +128,7 @@ fn check_key(key: &str) -> Vec<String> {
 /// What is wrong with a label's value.
 fn check_value(value: &str) -> Vec<String> {
     let shape = (!value.is_empty() && !is_word(value)).then(|| LABEL_VALUE.to_owned());
-    longer(value, 63).into_iter().chain(shape).collect()
+    longer(value, 63, "bytes").into_iter().chain(shape).collect()
 }
 
 /// Checks `metadata.labels`.
@@ -143,10 +154,25 @@ pub(crate) fn annotations(annotations: &Map<String, Value>, causes: &mut Vec<Cau
     }
 }
 
-/// Checks one entry of `metadata.finalizers`.
-pub(crate) fn finalizer(name: &str, causes: &mut Vec<Cause>) {
-    let wrong = check_key(name);
-    causes.extend(wrong.iter().map(|why| Cause::invalid("metadata.finalizers", name, why)));
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "foregroundDeletion", "orphan"];
+
+/// Checks `metadata.finalizers`. Built-in kinds take short names only from the server itself.
+pub(crate) fn finalizers(names: &[&str], built_in: bool, causes: &mut Vec<Cause>) {
+    let field = "metadata.finalizers";
+    for name in names {
+        causes.extend(check_key(name).iter().map(|why| Cause::invalid(field, *name, why)));
+    }
+    if ["orphan", "foregroundDeletion"].iter().all(|name| names.contains(name)) {
+        let all = serde_json::json!(names);
+        causes.push(Cause::invalid(field, all, "finalizer orphan and foregroundDeletion cannot be both set"));
+    }
+    for (index, name) in names.iter().enumerate().filter(|_| built_in) {
+        if !name.contains('/') && !STANDARD_FINALIZERS.contains(name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(format!("{field}[{index}]"), *name, why));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -158,8 +184,7 @@ mod tests {
         for (rule, good, bad) in [
             (NameRule::Subdomain, vec!["a", "a.b-c", "1a"], vec!["", "A", "a..b", "-a", "a_b", "a."]),
             (NameRule::Label, vec!["a-b", "1"], vec!["a.b", "a-"]),
-            (NameRule::Label1035, vec!["a1"], vec!["1a", "a.b"]),
-            (NameRule::Segment, vec!["system:node", "A_b"], vec!["", "..", "a/b", "a%b"]),
+            (NameRule::Segment, vec!["system:node", "A_b"], vec!["..", "a/b", "a%b"]),
         ] {
             assert!(good.iter().all(|n| rule.check(n).is_empty()), "{rule:?}");
             assert!(bad.iter().all(|n| !rule.check(n).is_empty()), "{rule:?}");

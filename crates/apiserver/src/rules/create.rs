@@ -24,7 +24,6 @@ const SERVER_OWNED: &[&str] = &[
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
-    "generation",
     "selfLink",
     "managedFields",
 ];
@@ -39,7 +38,7 @@ pub(crate) fn create(
     let unknown = metadata::shape(served, &mut object)?;
     namespace(served, &mut object, stamp.namespace)?;
     if !meta(&object, "resourceVersion").is_empty() {
-        return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
+        return Err(Failure::unexpected("resourceVersion should not be set on objects to be created"));
     }
     if let Some(metadata) = meta_mut(&mut object) {
         for field in SERVER_OWNED {

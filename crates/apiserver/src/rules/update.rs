@@ -30,6 +30,8 @@ pub(crate) struct Update<'a> {
     pub(crate) strictness: Strictness,
     /// Whether an object without a resourceVersion may replace any version.
     pub(crate) unconditional: bool,
+    /// Whether the replacement was made from the stored object.
+    pub(crate) patched: bool,
 }
 
 /// Makes of a stored object and its replacement the object to be stored. Both are of the request's version.
@@ -67,7 +69,10 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, mut new: Value) -> Resul
 fn check_name(request: &Update<'_>, new: &mut Value) -> Result<(), Failure> {
     let name = meta(new, "name");
     if name.is_empty() {
-        set_meta(new, "name", request.name);
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            request.name
+        )));
     } else if name != request.name {
         return Err(Failure::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
@@ -82,11 +87,13 @@ fn check_version(request: &Update<'_>, old: &Value, new: &Value) -> Result<(), F
     let (served, name) = (request.served, request.name);
     let uid = meta(new, "uid");
     if !uid.is_empty() && uid != meta(old, "uid") {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            meta(old, "uid")
-        );
-        return Err(Failure::conflict(served, name, &why));
+        return Err(if request.patched {
+            let cause = Cause::invalid("metadata.uid", uid, "field is immutable");
+            // Two sets of rules look at it.
+            Failure::invalid(served, name, vec![cause.clone(), cause])
+        } else {
+            Failure::precondition(served, request.namespace, name, ("UID", uid, meta(old, "uid")))
+        });
     }
     let version = meta(new, "resourceVersion");
     if version.is_empty() && !request.unconditional {
@@ -94,9 +101,7 @@ fn check_version(request: &Update<'_>, old: &Value, new: &Value) -> Result<(), F
         return Err(Failure::invalid(served, name, vec![Cause::invalid("metadata.resourceVersion", 0, why)]));
     }
     if !version.is_empty() && version.parse::<u64>().is_err() {
-        let why = "strconv.ParseUint: parsing: invalid syntax";
-        let cause = Cause::invalid("metadata.resourceVersion", version, why);
-        return Err(Failure::invalid(served, name, vec![cause]));
+        return Err(Failure::unexpected(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));
     }
     if !version.is_empty() && version != meta(old, "resourceVersion") {
         return Err(Failure::modified(served, name));
@@ -107,15 +112,6 @@ fn check_version(request: &Update<'_>, old: &Value, new: &Value) -> Result<(), F
 /// What an update cannot change: identity and the deletion, which only the server writes.
 fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Failure> {
     let mut causes = Vec::new();
-    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        let value = |object: &Value| meta_map(object).and_then(|m| m.get(field)).cloned();
-        if let (Some(given), stored) = (value(new), value(old))
-            && stored.as_ref() != Some(&given)
-            && field == "creationTimestamp"
-        {
-            causes.push(Cause::invalid(format!("metadata.{field}"), given, "field is immutable"));
-        }
-    }
     let known = finalizers(old);
     let added: Vec<&str> = finalizers(new).into_iter().filter(|f| !known.contains(f)).collect();
     if is_deleting(old) && !added.is_empty() {
@@ -125,7 +121,17 @@ fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Fa
         );
         causes.push(Cause::forbidden("metadata.finalizers", &why));
     }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let value = |object: &Value| meta_map(object).and_then(|m| m.get(field)).cloned();
+        if let (Some(given), stored) = (value(new), value(old))
+            && stored.as_ref() != Some(&given)
+        {
+            causes.push(Cause::invalid(format!("metadata.{field}"), given, "field is immutable"));
+        }
+    }
     if !causes.is_empty() {
+        // The rules of all objects and those of this kind both look at it.
+        causes.extend_from_within(..);
         return Err(Failure::invalid(served, meta(old, "name"), causes));
     }
     for field in [

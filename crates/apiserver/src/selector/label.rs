@@ -136,13 +136,14 @@ impl Requirement {
             "exists" => Test::Exists,
             "!" => Test::Absent,
             "gt" | "lt" => {
-                let number = match values.as_slice() {
-                    [one] => one.parse::<i64>().ok(),
-                    _ => None,
+                let [one] = values.as_slice() else {
+                    return Err(SelectorError::new(format!(
+                        "values: Invalid value: {values:?}: for 'Gt', 'Lt' operators, exactly one value is required"
+                    )));
                 };
-                let number = number.ok_or_else(|| {
+                let number = one.parse::<i64>().map_err(|_| {
                     SelectorError::new(format!(
-                        "values: Invalid value: {values:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+                        "values[0]: Invalid value: {one:?}: for 'Gt', 'Lt' operators, the value must be an integer"
                     ))
                 })?;
                 if operator == "gt" { Test::Greater(number) } else { Test::Less(number) }

@@ -42,7 +42,7 @@ pub(super) fn check_key(key: &str) -> Result<(), SelectorError> {
     } else {
         return Ok(());
     };
-    Err(SelectorError::new(format!("key: Invalid value: {key:?}: {wrong}")))
+    Err(SelectorError::new(format!("<nil>: Invalid value: {key:?}: {wrong}")))
 }
 
 /// Checks a label value; `path` says where it stands in the error (`values[0][app]`).

@@ -64,7 +64,7 @@ fn label_errors() {
         ("a=b c", "found 'c', expected: ',' or 'end of string'"),
         ("a in b", "unable to parse requirement: found 'b', expected: '('"),
         ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
-        ("-a=b", "unable to parse requirement: key: Invalid value: \"-a\": name part must consist of"),
+        ("-a=b", "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"),
         ("a=-b", "unable to parse requirement: values[0][a]: Invalid value: \"-b\": a valid label must be"),
         ("/a", "prefix part must be non-empty"),
         ("Up.Case/a", "prefix part a lowercase RFC 1123 subdomain"),

@@ -1,7 +1,8 @@
 //! One version of one object as it is kept: serialised, with the few facts that are asked for without parsing.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde::Deserialize;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -117,6 +118,27 @@ impl Facts {
     }
 }
 
+/// An object with its type in front, as a real server writes it: then a list of one kind leaves the types out by cutting.
+struct Ordered<'a>(&'a Value);
+
+const TYPE: [&str; 2] = ["kind", "apiVersion"];
+
+impl Serialize for Ordered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(map) = self.0 else { return self.0.serialize(serializer) };
+        let mut out = serializer.serialize_map(Some(map.len()))?;
+        for field in TYPE {
+            if let Some(value) = map.get(field) {
+                out.serialize_entry(field, value)?;
+            }
+        }
+        for (field, value) in map.iter().filter(|(field, _)| !TYPE.contains(&field.as_str())) {
+            out.serialize_entry(field, value)?;
+        }
+        out.end()
+    }
+}
+
 /// Stamps the revision into an object and serialises it as the event it is.
 pub(super) fn event(
     kind: EventKind,
@@ -132,7 +154,7 @@ pub(super) fn event(
     let opening = kind.opening();
     let mut line = Vec::with_capacity(previous.as_ref().map_or(1024, |p| p.bytes.len() + 256));
     line.extend_from_slice(opening);
-    serde_json::to_writer(&mut line, &object)?;
+    serde_json::to_writer(&mut line, &Ordered(&object))?;
     let end = line.len();
     line.extend_from_slice(b"}\n");
     line.shrink_to_fit();
@@ -154,7 +176,7 @@ pub(super) fn load(key: Key, revision: u64, bytes: Bytes) -> Result<Stored, serd
 impl Stored {
     /// An object as it would be stored, for a dry run. It has no revision.
     pub(crate) fn rehearsed(key: &Key, object: &Value) -> Result<Self, serde_json::Error> {
-        let bytes = Bytes::from(serde_json::to_vec(object)?);
+        let bytes = Bytes::from(serde_json::to_vec(&Ordered(object))?);
         load(key.clone(), 0, bytes)
     }
 }
