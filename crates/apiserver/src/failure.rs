@@ -267,6 +267,12 @@ impl Failure {
         Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))
     }
 
+    /// Refused before it was looked at what is asked for.
+    pub(crate) fn not_produced(produced: &str) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {produced}");
+        Self::generic(406, "NotAcceptable", message)
+    }
+
     pub(crate) fn unsupported_media(accepted: &str) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {accepted}"

@@ -40,7 +40,6 @@ pub mod streams;
 mod tables;
 #[allow(dead_code, reason = "the tables describe more than is asked of them yet")]
 mod types;
-#[allow(dead_code, reason = "used by what follows")]
 mod wire;
 
 pub use extension::{Extension, ExtensionResource};

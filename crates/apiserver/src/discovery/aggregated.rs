@@ -6,31 +6,20 @@ use std::fmt::Write;
 
 use super::resources::{Entry, Part, entries};
 use crate::failure::Failure;
+use crate::http::negotiate::{Asked, Encoding, MEDIA};
 use crate::registry::Catalog;
 
-/// Whether the first form a client accepts is this one. Forms that are not known are passed over.
-pub(super) fn is_asked_for(accept: &str) -> Result<bool, Failure> {
-    for media in accept.split(',') {
-        let mut parts = media.split(';').map(str::trim);
-        if !["application/json", "application/*", "*/*", ""].contains(&parts.next().unwrap_or_default()) {
-            continue;
-        }
-        let (mut kind, mut group, mut version) = ("", "", "");
-        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
-            match name {
-                "as" => kind = value,
-                "g" => group = value,
-                "v" => version = value,
-                _ => {}
-            }
-        }
-        match (kind, group, version) {
-            ("", _, _) => return Ok(false),
-            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return Ok(true),
-            _ => {}
-        }
+/// Whether the best form a client accepts is this one. Forms that are not known are passed over.
+pub(super) fn is_asked_for(asked: &Asked) -> Result<bool, Failure> {
+    let this = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2");
+    // There is no such document in other forms than JSON, so those do not count.
+    let json = |encoding| matches!(encoding, Encoding::Json | Encoding::Pretty);
+    let choice =
+        asked.choose(|encoding, target| json(encoding) && target.is_none_or(|target| target == this));
+    match choice.or_else(|| asked.choose(|_, target| target.is_none())) {
+        Some(choice) => Ok(choice.target.is_some()),
+        None => Err(Failure::not_acceptable(MEDIA)),
     }
-    Err(Failure::not_acceptable("application/json, application/yaml, application/vnd.kubernetes.protobuf"))
 }
 
 /// The core group, or all others.
@@ -100,6 +89,9 @@ fn subresource(part: &Part<'_>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::Query;
+    use http::HeaderMap;
+    use http::header::ACCEPT;
 
     #[test]
     fn the_first_form_that_is_known_decides() {
@@ -110,10 +102,14 @@ mod tests {
             (format!("{old},application/json"), Some(false)),
             (format!("application/json,{new}"), Some(false)),
             (format!("application/vnd.kubernetes.protobuf,{new}"), Some(true)),
+            ("application/vnd.kubernetes.protobuf".into(), Some(false)),
             ("*/*".into(), Some(false)),
             (old.into(), None),
         ] {
-            assert_eq!(is_asked_for(&accept).ok(), expected, "{accept}");
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            let asked = Asked::of(&headers, &Query::default());
+            assert_eq!(is_asked_for(&asked).ok(), expected, "{accept}");
         }
     }
 }

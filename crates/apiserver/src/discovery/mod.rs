@@ -4,13 +4,13 @@ mod aggregated;
 mod health;
 mod resources;
 
-use http::HeaderMap;
-use http::header::{ACCEPT, HOST, IF_NONE_MATCH};
+use http::header::{HOST, IF_NONE_MATCH};
 use http::request::Parts;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::failure::Failure;
+use crate::http::negotiate::Asked;
 use crate::http::{Page, Query};
 use crate::registry::Catalog;
 
@@ -65,7 +65,7 @@ pub(crate) enum Answer {
 pub(crate) fn answer(
     app: &App,
     page: &Page,
-    query: &Query,
+    (query, asked): (&Query, &Asked),
     request: &Parts,
 ) -> Result<Option<Answer>, Failure> {
     let catalog = &app.catalog();
@@ -73,8 +73,11 @@ pub(crate) fn answer(
     Ok(Some(match page {
         Page::Root => Answer::Json(paths(catalog)),
         Page::Health { probe, check } => return Ok(health::answer(app, probe, check.as_deref(), query)),
-        Page::Version => Answer::Json(version()),
-        Page::CoreVersions | Page::Groups if aggregated::is_asked_for(accept(headers))? => {
+        Page::Version => {
+            asked.check_produced(&["application/json"])?;
+            Answer::Json(version())
+        }
+        Page::CoreVersions | Page::Groups if aggregated::is_asked_for(asked)? => {
             let document = aggregated::document(catalog, *page == Page::CoreVersions);
             let etag = aggregated::etag(&document);
             let known = headers.get_all(IF_NONE_MATCH).iter().any(|tag| tag.as_bytes() == etag.as_bytes());
@@ -106,10 +109,6 @@ pub(crate) fn answer(
             None => return Ok(None),
         },
     }))
-}
-
-fn accept(headers: &HeaderMap) -> &str {
-    headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*")
 }
 
 /// Named groups in the order clients prefer them.

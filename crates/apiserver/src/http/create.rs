@@ -4,7 +4,7 @@ use axum::response::Response;
 use rand::Rng;
 use serde_json::Value;
 
-use super::body::Input;
+use super::body::{Input, Kind};
 use super::{Call, reply};
 use crate::auth::rbac::Ask;
 use crate::crd;
@@ -28,7 +28,7 @@ fn suffix() -> String {
 pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failure> {
     let dry = call.query.dry_run()?;
     let strictness = call.query.strictness()?;
-    let body = input.object().await?;
+    let body = input.object(Kind::of(&call.served)).await?;
     let generated = meta(&body, "name").is_empty() && !meta(&body, "generateName").is_empty();
     let now = time(call.app.now());
     let mut attempt = 1;

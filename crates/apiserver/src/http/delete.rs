@@ -5,7 +5,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use super::body::Input;
+use super::body::{Input, Kind};
 use super::select::Selection;
 use super::{Call, list, reply};
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ pub(crate) fn options(value: Value) -> Result<DeleteOptions, Failure> {
 
 /// The options of a request: the body, with what the query says.
 async fn read(call: &Call, input: Input) -> Result<DeleteOptions, Failure> {
-    let mut options = match input.optional().await? {
+    let mut options = match input.optional(Kind::named("meta.k8s.io", "v1", "DeleteOptions")).await? {
         None => DeleteOptions::default(),
         Some(body) => options(body)?,
     };

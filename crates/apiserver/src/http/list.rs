@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Call;
+use super::negotiate::Encoding;
 use super::reply::{self, Render};
 use super::select::Selection;
 use crate::app::App;
@@ -227,11 +228,13 @@ pub(crate) fn answer(call: &Call, metadata: &Value, items: &[Arc<Stored>]) -> Re
         items.iter().map(|stored| reply::text(served, stored, call.render)).collect::<Result<Vec<_>, _>>()?;
     match call.render {
         Render::Metadata(api_version) => {
-            reply::list("PartialObjectMetadataList", api_version, metadata, &texts)
+            reply::list((api_version, "PartialObjectMetadataList"), metadata, &texts, call.encoding)
         }
         Render::Object | Render::Table(_) => {
-            let texts = if served.custom { texts } else { untyped(served, texts)? };
-            reply::list(&served.list_kind, &served.api_version, metadata, &texts)
+            // A message has no place for the type of an item.
+            let typed = served.custom || call.encoding == Encoding::Protobuf;
+            let texts = if typed { texts } else { untyped(served, texts)? };
+            reply::list((&served.api_version, &served.list_kind), metadata, &texts, call.encoding)
         }
     }
 }

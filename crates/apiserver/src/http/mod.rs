@@ -4,10 +4,12 @@ mod access;
 mod body;
 mod create;
 mod delete;
+mod encode;
 mod get;
 mod list;
 mod log;
 mod moment;
+pub(crate) mod negotiate;
 mod patch;
 mod path;
 mod pods;
@@ -30,6 +32,7 @@ use std::sync::Arc;
 use tower::ServiceExt;
 
 use self::body::Input;
+use self::negotiate::{Asked, Encoding};
 pub(crate) use self::path::Page;
 use self::path::{Path, Target};
 pub(crate) use self::query::Query;
@@ -60,6 +63,8 @@ pub(crate) struct Call {
     /// Empty for requests to the collection.
     name: String,
     query: Query,
+    /// How the answer is written, and what objects are shown as in it.
+    encoding: Encoding,
     render: Render,
 }
 
@@ -76,73 +81,46 @@ impl Call {
 }
 
 async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Response {
+    let query = Query::parse(request.uri().query().unwrap_or_default(), request.method());
+    let asked = Asked::of(request.headers(), &query);
     let identity = match access::admit(&app, &mut request) {
         Ok(identity) => identity,
-        Err(failure) => return reply::failure(&failure),
+        Err(failure) => return encode::answer(reply::failure(&failure), asked.plain()).await,
     };
     let extension = app.catalog().extensions().iter().find(|e| e.serves(request.uri().path())).cloned();
     if let Some(extension) = extension {
         return extension.router.oneshot(request).await.unwrap_or_else(|never| match never {});
     }
-    match route(app, identity, request).await {
+    let response = match route(app, identity, &asked, query, request).await {
         Ok(response) => response,
         Err(failure) => reply::failure(&failure),
-    }
+    };
+    let encoding = response.extensions().get().copied().unwrap_or_else(|| asked.plain());
+    encode::answer(response, encoding).await
 }
 
-async fn route(app: Arc<App>, identity: Arc<Identity>, request: Request<Body>) -> Result<Response, Failure> {
+async fn route(
+    app: Arc<App>,
+    identity: Arc<Identity>,
+    asked: &Asked,
+    query: Query,
+    request: Request<Body>,
+) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let mut query = Query::parse(parts.uri.query().unwrap_or_default(), &parts.method);
     match path::parse(parts.uri.path()) {
         Path::Unknown => not_there(&app.catalog(), parts.uri.path()),
         Path::Discovery(page) => {
             if parts.method != Method::GET && parts.method != Method::HEAD {
                 return Err(Failure::verb_not_allowed());
             }
-            match discovery::answer(&app, &page, &query, &parts)? {
+            match discovery::answer(&app, &page, (&query, asked), &parts)? {
                 Some(answer) => Ok(reply::discovery(answer)),
                 None => not_there(&app.catalog(), parts.uri.path()),
             }
         }
         Path::Resource(target) => {
-            // A log or a stream is what it is, whatever objects should look like.
-            let render = match target.subresource.as_deref() {
-                Some("log" | "exec" | "attach" | "portforward") => Render::Object,
-                _ => Render::from_accept(&parts.headers, &query, app.now())?,
-            };
-            let catalog = app.catalog();
-            let Some(served) = catalog.get(&target.group, &target.version, &target.plural) else {
-                return not_there(&catalog, parts.uri.path());
-            };
-            let Target { namespace, name, subresource, watch, .. } = target;
-            let scoped = namespace.is_some();
-            if scoped != served.namespaced && (scoped || name.is_some()) {
-                return not_there(&catalog, parts.uri.path());
-            }
-            if watch {
-                query.set_watch();
-            }
-            let input = Input { headers: parts.headers, extensions: parts.extensions, body };
-            let call = Call {
-                app,
-                identity,
-                served: Arc::clone(served),
-                namespace: namespace.unwrap_or_default(),
-                name: name.unwrap_or_default(),
-                query,
-                render,
-            };
-            match subresource {
-                None if call.served.review && call.name.is_empty() => {
-                    reviews::create(&call, &parts.method, input).await
-                }
-                _ if call.served.review => {
-                    Err(Failure::missing("the server could not find the requested resource"))
-                }
-                Some(subresource) => sub(call, &subresource, &parts.method, input).await,
-                None if call.name.is_empty() => collection(call, &parts.method, input, scoped).await,
-                None => object(call, &parts.method, input).await,
-            }
+            let request = Request::from_parts(parts, body);
+            resource(app, identity, (query, asked), target, request).await
         }
     }
 }
@@ -168,6 +146,58 @@ fn no_such_part(call: &Call) -> Failure {
     } else {
         Failure::no_such_resource()
     }
+}
+
+/// A request to a resource or a part of one.
+async fn resource(
+    app: Arc<App>,
+    identity: Arc<Identity>,
+    (mut query, asked): (Query, &Asked),
+    target: Target,
+    request: Request<Body>,
+) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let catalog = app.catalog();
+    let Some(served) = catalog.get(&target.group, &target.version, &target.plural) else {
+        return not_there(&catalog, parts.uri.path());
+    };
+    let Target { namespace, name, subresource, watch, .. } = target;
+    let scoped = namespace.is_some();
+    if scoped != served.namespaced && (scoped || name.is_some()) {
+        return not_there(&catalog, parts.uri.path());
+    }
+    if watch {
+        query.set_watch();
+    }
+    // A log or a stream is what it is, whatever objects should look like.
+    let (encoding, render) = match subresource.as_deref() {
+        Some("log" | "exec" | "attach" | "portforward") => (asked.plain(), Render::Object),
+        _ => asked.resource(served, &query, app.now())?,
+    };
+    let input = Input { headers: parts.headers, extensions: parts.extensions, body };
+    let call = Call {
+        app,
+        identity,
+        served: Arc::clone(served),
+        namespace: namespace.unwrap_or_default(),
+        name: name.unwrap_or_default(),
+        query,
+        encoding,
+        render,
+    };
+    let mut response = match subresource {
+        None if call.served.review && call.name.is_empty() => {
+            reviews::create(&call, &parts.method, input).await?
+        }
+        _ if call.served.review => {
+            return Err(Failure::missing("the server could not find the requested resource"));
+        }
+        Some(subresource) => sub(call, &subresource, &parts.method, input).await?,
+        None if call.name.is_empty() => collection(call, &parts.method, input, scoped).await?,
+        None => object(call, &parts.method, input).await?,
+    };
+    response.extensions_mut().insert(encoding);
+    Ok(response)
 }
 
 async fn collection(call: Call, method: &Method, input: Input, scoped: bool) -> Result<Response, Failure> {

@@ -3,20 +3,20 @@
 use axum::body::Body;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
-};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::query::Query;
+use super::encode;
+use super::negotiate::Encoding;
 use crate::discovery::Answer;
 use crate::failure::Failure;
 use crate::object::{meta, set_meta};
 use crate::registry::Served;
 use crate::store::Stored;
-use crate::tables::{self, Include, View};
+use crate::tables::{self, View};
+use crate::wire;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// What the API answers is for who asked, now.
@@ -38,49 +38,6 @@ pub(crate) enum Render {
 }
 
 impl Render {
-    /// The first media type of the client that is served.
-    pub(crate) fn from_accept(headers: &HeaderMap, query: &Query, now: Timestamp) -> Result<Self, Failure> {
-        let accept = headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
-        let table = |api_version: &'static str| -> Result<Self, Failure> {
-            let include = Include::parse(query.get("includeObject"))?;
-            Ok(Self::Table(View { api_version, include, headers: true, now }))
-        };
-        for media in accept.split(',') {
-            match Self::from_media(media) {
-                Some(("", _)) => return Ok(Self::Object),
-                Some(("Table", api_version)) => return table(api_version),
-                Some((_, api_version)) => return Ok(Self::Metadata(api_version)),
-                None => {}
-            }
-        }
-        Err(Failure::not_acceptable("application/json"))
-    }
-
-    /// The kind a media type asks for, and its API version. Nothing when it is not served.
-    fn from_media(media: &str) -> Option<(&str, &'static str)> {
-        let mut parts = media.split(';').map(str::trim);
-        ["application/json", "application/*", "*/*", ""].contains(&parts.next()?).then_some(())?;
-        let (mut kind, mut group, mut version) = ("", "", "");
-        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
-            match name {
-                "as" => kind = value,
-                "g" => group = value,
-                "v" => version = value,
-                _ => {}
-            }
-        }
-        match (kind, group, version) {
-            ("", _, _) => Some(("", "")),
-            ("Table" | "PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => {
-                Some((kind, "meta.k8s.io/v1"))
-            }
-            ("Table" | "PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1beta1") => {
-                Some((kind, "meta.k8s.io/v1beta1"))
-            }
-            _ => None,
-        }
-    }
-
     /// The same at another moment.
     pub(crate) fn at(self, now: Timestamp) -> Self {
         match self {
@@ -176,13 +133,22 @@ pub(crate) fn object(
     Ok(response)
 }
 
-/// A whole list: the items' texts are copied as they are.
+/// A whole list: the items' texts are copied as they are, unless the client wants another form.
 pub(crate) fn list(
-    kind: &str,
-    api_version: &str,
+    (api_version, kind): (&str, &str),
     metadata: &Value,
     items: &[Bytes],
+    encoding: Encoding,
 ) -> Result<Response, Failure> {
+    if encoding == Encoding::Protobuf {
+        // One by one: a long list in parsed form would take many times its size.
+        let parsed = |item: &Bytes| serde_json::from_slice::<Value>(item).map_err(Failure::internal);
+        let table = wire::item_of(api_version, kind).ok_or_else(|| Failure::internal("no such message"))?;
+        let messages: Result<Vec<Vec<u8>>, Failure> =
+            items.iter().map(|item| Ok(wire::message(table, &parsed(item)?))).collect();
+        let body = wire::list(api_version, kind, metadata, &messages?);
+        return Ok(respond(200, encode::PROTOBUF, body.unwrap_or_default()));
+    }
     let size = items.iter().map(|i| i.len() + 1).sum::<usize>() + 256;
     let mut body = BytesMut::with_capacity(size);
     let head = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-use super::body::Input;
+use super::body::{Input, Kind};
 use super::{Call, reply};
 use crate::auth::Identity;
 use crate::auth::rbac::Ask;
@@ -22,7 +22,7 @@ pub(super) async fn create(call: &Call, method: &Method, input: Input) -> Result
     if *method != Method::POST {
         return Err(Failure::verb_not_allowed());
     }
-    let body = input.object().await?;
+    let body = input.object(Kind::of(&call.served)).await?;
     let answer = match call.served.kind.as_str() {
         "SelfSubjectAccessReview" => access(call, body, &Asker::Self_)?,
         "SubjectAccessReview" => access(call, body, &Asker::Named)?,

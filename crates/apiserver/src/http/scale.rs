@@ -3,7 +3,7 @@
 use axum::response::Response;
 use serde_json::Value;
 
-use super::body::Input;
+use super::body::{Input, Kind};
 use super::patch::Change;
 use super::reply::Render;
 use super::update::{Base, modify};
@@ -37,7 +37,7 @@ pub(crate) async fn get(call: &Call) -> Result<Response, Failure> {
 }
 
 pub(crate) async fn put(call: &Call, input: Input) -> Result<Response, Failure> {
-    let body = input.object().await?;
+    let body = input.object(Kind::named("autoscaling", "v1", "Scale")).await?;
     let paths = paths(call)?;
     let edit = |old: &Value| scale::apply(&call.served, paths, old, &body);
     let (stored, _) = modify(call, Scope::Main, Base::Stored, edit).await?;

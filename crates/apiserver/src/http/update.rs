@@ -4,7 +4,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use super::body::Input;
+use super::body::{Input, Kind};
 use super::{Call, reply};
 use crate::crd;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use crate::rules::update::{self, Scope, Update, settle};
 use crate::store::{Outcome, Stored, Written};
 
 pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
-    let body = input.object().await?;
+    let body = input.object(Kind::of(&call.served)).await?;
     let unconditional = call.served.put_unconditional;
     if scope == Scope::Main && call.served.put_creates && call.app.store.latest(&call.key()).is_none() {
         return super::create::by_name(call, body).await;
@@ -88,7 +88,7 @@ pub(crate) async fn modify(
 
 /// `namespaces/x/finalize`: the one way to change `spec.finalizers`.
 pub(crate) async fn finalize(call: &Call, input: Input) -> Result<Response, Failure> {
-    let body = input.object().await?;
+    let body = input.object(Kind::of(&call.served)).await?;
     let finalizers = body.pointer("/spec/finalizers").cloned().unwrap_or_else(|| json!([]));
     let served = &call.served;
     let decide = |current: Option<&Stored>| {

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
+use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+use super::encode;
+use super::negotiate::Encoding;
 use super::reply::{self, Render};
 use super::select::Selection;
 use super::{Call, list};
@@ -20,6 +23,7 @@ use crate::registry::Served;
 use crate::serve::Endless;
 use crate::store::{Event, EventKind, Gone, Range, Stored};
 use crate::tables;
+use crate::wire;
 
 /// A watch without `timeoutSeconds` ends after this time.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -58,18 +62,22 @@ pub(crate) async fn watch(call: Call) -> Result<Response, Failure> {
         bookmarks: call.query.flag("allowWatchBookmarks"),
         deadline: now + timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT),
         next_bookmark: now + BOOKMARK_PERIOD,
-        view: View { served: call.served, selection, render: call.render },
+        view: View { served: call.served, selection, encoding: call.encoding, render: call.render },
         app: call.app,
         position,
         wake,
         pending: VecDeque::new(),
         ended: false,
     };
+    let protobuf = watcher.view.encoding == Encoding::Protobuf;
     let lines = stream::unfold(watcher, |mut watcher| async move {
         let line = watcher.next().await?;
         Some((Ok::<Bytes, Infallible>(line), watcher))
     });
     let mut response = reply::json(200, Body::from_stream(lines));
+    if protobuf {
+        response.headers_mut().insert(CONTENT_TYPE, encode::PROTOBUF_STREAM);
+    }
     response.extensions_mut().insert(Endless);
     Ok(response)
 }
@@ -116,6 +124,7 @@ impl Start {
 struct View {
     served: Arc<Served>,
     selection: Selection,
+    encoding: Encoding,
     render: Render,
 }
 
@@ -146,20 +155,22 @@ impl View {
     }
 
     fn whole(&self, kind: EventKind, event: &Event) -> Result<Bytes, Failure> {
-        if kind == event.kind && reply::is_verbatim(&self.served, &event.object, self.render) {
+        let verbatim = || reply::is_verbatim(&self.served, &event.object, self.render);
+        if kind == event.kind && self.encoding != Encoding::Protobuf && verbatim() {
             return Ok(event.line.clone());
         }
         self.show(kind, &event.object)
     }
 
     fn show(&self, kind: EventKind, stored: &Stored) -> Result<Bytes, Failure> {
-        Ok(kind.line(&reply::text(&self.served, stored, self.render)?))
+        Ok(self.event(kind.name(), &reply::text(&self.served, stored, self.render)?))
     }
 
     /// The last matching state of an object, at the revision where it stopped to match.
     fn left(&self, old: &Stored, revision: u64) -> Result<Bytes, Failure> {
         let object = old.value().map_err(Failure::internal)?;
-        Ok(EventKind::Deleted.line(&reply::shown(&self.served, object, Some(revision), self.render)?))
+        let shown = reply::shown(&self.served, object, Some(revision), self.render)?;
+        Ok(self.event(EventKind::Deleted.name(), &shown))
     }
 
     fn bookmark(&self, revision: u64, initial: bool) -> Bytes {
@@ -177,12 +188,26 @@ impl View {
             Render::Table(view) => {
                 let object = json!({"metadata": metadata});
                 return match tables::single_of(&self.served, object, None, view) {
-                    Ok(table) => framed("BOOKMARK", &table),
-                    Err(failure) => line("ERROR", &failure.status()),
+                    Ok(table) => self.event("BOOKMARK", &table),
+                    Err(failure) => self.error(&failure),
                 };
             }
         };
-        line("BOOKMARK", &object)
+        self.event("BOOKMARK", object.to_string().as_bytes())
+    }
+
+    fn error(&self, failure: &Failure) -> Bytes {
+        self.event("ERROR", failure.status().to_string().as_bytes())
+    }
+
+    /// An event around the text of an object, as the client wants it.
+    fn event(&self, kind: &str, object: &[u8]) -> Bytes {
+        if self.encoding == Encoding::Protobuf {
+            let envelope =
+                serde_json::from_slice(object).ok().and_then(|object: Value| wire::object(&object));
+            return wire::frame(kind, &envelope.unwrap_or_default());
+        }
+        framed(kind, object)
     }
 }
 
@@ -192,10 +217,6 @@ fn framed(kind: &str, object: &[u8]) -> Bytes {
     line.put_slice(object);
     line.put_slice(b"}\n");
     line.freeze()
-}
-
-fn line(kind: &str, object: &Value) -> Bytes {
-    Bytes::from(format!("{}\n", json!({"type": kind, "object": object})))
 }
 
 /// One client's place in the history.
@@ -241,7 +262,7 @@ impl Watcher {
             if self.view.selection.matches(&stored) {
                 return match self.view.show(EventKind::Added, &stored) {
                     Ok(line) => Some(line),
-                    Err(failure) => Some(line("ERROR", &failure.status())),
+                    Err(failure) => Some(self.view.error(&failure)),
                 };
             }
         }
@@ -275,7 +296,7 @@ impl Watcher {
     }
 
     fn fail(&mut self, failure: &Failure) {
-        self.pending.push_back(line("ERROR", &failure.status()));
+        self.pending.push_back(self.view.error(failure));
         self.ended = true;
     }
 

@@ -20,6 +20,15 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// What a watch calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+
     /// The opening of a watch line, up to the object.
     fn opening(self) -> &'static [u8] {
         match self {

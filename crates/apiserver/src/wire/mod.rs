@@ -108,6 +108,11 @@ fn table_of(api_version: &str, kind: &str) -> Option<&'static Message> {
     types::of(group, version, kind).or_else(|| types::of("meta.k8s.io", "v1", kind).filter(|_| common))
 }
 
+/// The type of the items of a list.
+pub(crate) fn item_of(api_version: &str, kind: &str) -> Option<&'static Message> {
+    table_of(api_version, kind)?.field("items")?.message()
+}
+
 /// A list in its envelope, from its metadata and the messages of its items.
 pub(crate) fn list(api_version: &str, kind: &str, metadata: &Value, items: &[Vec<u8>]) -> Option<Vec<u8>> {
     let table = table_of(api_version, kind)?;

@@ -39,7 +39,7 @@ fn a_real_servers_bytes_are_ours() {
                     .as_array()
                     .unwrap()
                     .iter()
-                    .map(|item| message(item_table(&text("apiVersion"), &text("kind")), item))
+                    .map(|item| message(item_of(&text("apiVersion"), &text("kind")).unwrap(), item))
                     .collect();
                 let metadata = &json["metadata"];
                 assert_eq!(list(&text("apiVersion"), &text("kind"), metadata, &items).unwrap(), bytes);
@@ -48,10 +48,6 @@ fn a_real_servers_bytes_are_ours() {
         }
     }
     assert!(seen > 3);
-}
-
-fn item_table(api_version: &str, list_kind: &str) -> &'static Message {
-    table_of(api_version, list_kind).unwrap().field("items").unwrap().message().unwrap()
 }
 
 /// Any object of a type, in the form in which it is stored.

@@ -49,7 +49,7 @@ async fn what_is_not_served_is_not_found() {
         ("POST", "/api/v1/pods", pod("a"), 405, json!({"reason": "MethodNotAllowed"})),
         ("PUT", PODS, pod("a"), 405, NULL),
         ("POST", "/api/v1/namespaces/default/pods/a", pod("a"), 405, NULL),
-        ("PROTOBUF", PODS, pod("a"), 415, json!({"reason": "UnsupportedMediaType"})),
+        ("PROTOBUF", PODS, pod("a"), 400, json!({"reason": "BadRequest"})),
         (
             "APPLY",
             "/api/v1/namespaces/default/pods/a",
@@ -221,8 +221,7 @@ async fn yaml_and_metadata_only_are_understood() {
     let reply = api.send(request).await.json();
     assert_eq!(reply["kind"], "PartialObjectMetadata");
     assert_eq!(reply["data"], NULL);
-    let request =
-        http::Request::get(MAPS).header("accept", "application/vnd.kubernetes.protobuf").body("".into());
+    let request = http::Request::get(MAPS).header("accept", "application/cbor").body("".into());
     assert_eq!(api.send(request.unwrap()).await.code, 406);
 }
 

@@ -42,3 +42,5 @@ mod streams;
 mod tables;
 #[cfg(test)]
 mod watches;
+#[cfg(test)]
+mod wire;
