@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
-use crate::auth::Identity;
 use crate::auth::rbac::Rbac;
+use crate::auth::{Accounts, Authenticator, Guard, Identity};
 use crate::crd;
 use crate::failure::Failure;
 use crate::logs::PodLogs;
@@ -22,6 +22,9 @@ pub(crate) struct App {
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
     pub(crate) rbac: Arc<Rbac>,
+    pub(crate) authenticator: Arc<Authenticator>,
+    /// Service accounts; without them there are no tokens.
+    pub(crate) accounts: Option<Arc<Accounts>>,
     /// Whoever asks without a socket in between.
     pub(crate) internal: Arc<Identity>,
     pub(crate) clock: Clock,
@@ -40,6 +43,16 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+
+    /// Who knows whose credentials are whose.
+    pub(crate) fn guard(&self) -> Guard {
+        Guard {
+            authenticator: Arc::clone(&self.authenticator),
+            accounts: self.accounts.clone(),
+            store: self.store.clone(),
+            clock: Arc::clone(&self.clock),
+        }
     }
 
     pub(crate) fn catalog(&self) -> Arc<Catalog> {

@@ -144,6 +144,13 @@ impl Failure {
         Self::new(409, "Conflict", message).about(&served.plural, &served.group, name)
     }
 
+    /// A conflict about something that is not a resource.
+    pub(crate) fn conflict_of(kind: &str, group: &str, name: &str, why: &str) -> Self {
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        Self::new(409, "Conflict", message).about(kind, group, name)
+    }
+
     /// The object is not the version the client built its change on.
     pub(crate) fn modified(served: &Served, name: &str) -> Self {
         Self::conflict(

@@ -9,7 +9,7 @@
 //! let client = kube::Client::new(server.router(), "default"); // in process, no socket
 //! ```
 //!
-//! On a socket it is `serve(auth::require(server.router(), authenticator), listener, tls, shutdown)`.
+//! On a socket it is `serve(auth::require(server.router(), server.guard()), listener, tls, shutdown)`.
 //!
 //! How a write goes: `http` reads the request and finds what is served under its path (`registry`); `rules` makes of the
 //! newest stored object and the request the next one; `store` swaps it in if nobody was quicker, commits it together with

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::{BoxError, Router};
+use axum::{BoxError, Extension, Router};
 use futures::StreamExt;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -24,6 +24,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use crate::auth::certificate::PeerCertificates;
 
 /// A client that has not finished its handshake by then is no client.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -202,7 +204,11 @@ impl Peer {
             return bye(stream).await;
         }
         let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let (io, service) = (TokioIo::new(stream), TowerToHyperService::new(self.router));
+        let router = match stream.get_ref().1.peer_certificates() {
+            Some(chain) => self.router.layer(Extension(Arc::new(PeerCertificates::new(chain)))),
+            None => self.router,
+        };
+        let (io, service) = (TokioIo::new(stream), TowerToHyperService::new(router));
         if is_two {
             let mut http = http2::Builder::new(TokioExecutor::new());
             http.timer(TokioTimer::new()).max_concurrent_streams(STREAMS);

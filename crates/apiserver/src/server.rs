@@ -9,8 +9,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
-use crate::auth::Identity;
+use crate::auth::accounts::homes;
 use crate::auth::rbac::{self, Rbac};
+use crate::auth::{Accounts, Authenticator, Guard, ISSUER, Identity, SigningKey};
 use crate::builtin::{self, CRD_TABLE, NAMESPACE_TABLE};
 use crate::controllers;
 use crate::extension::Extension;
@@ -47,6 +48,10 @@ pub struct Options {
     pub pod_logs: Option<Arc<dyn PodLogs>>,
     /// Who runs commands in pods and reaches their ports; without it nobody does.
     pub pod_streams: Option<Arc<dyn PodStreams>>,
+    /// Whose credentials are whose, for requests that come over a socket.
+    pub authenticator: Authenticator,
+    /// Service accounts: their tokens, and what each namespace has for them. No namespace has any without it.
+    pub accounts: Option<Accounts>,
     /// API groups that somebody else in this process serves.
     pub extensions: Vec<Extension>,
 }
@@ -64,6 +69,9 @@ impl Default for Options {
             ready: Arc::new(|| Ok(())),
             pod_logs: None,
             pod_streams: None,
+            authenticator: Authenticator::default(),
+            // A key that nobody keeps: tokens end with the server.
+            accounts: SigningKey::generate().ok().map(|key| Accounts::new(key, ISSUER, "")),
             extensions: Vec::new(),
         }
     }
@@ -104,6 +112,20 @@ impl Options {
     #[must_use]
     pub fn namespaces<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.namespaces = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Knows whose credentials are whose.
+    #[must_use]
+    pub fn authenticator(mut self, authenticator: Authenticator) -> Self {
+        self.authenticator = authenticator;
+        self
+    }
+
+    /// Has service accounts.
+    #[must_use]
+    pub fn accounts(mut self, accounts: Accounts) -> Self {
+        self.accounts = Some(accounts);
         self
     }
 
@@ -189,12 +211,17 @@ impl Server {
         let store = Store::open(options.backend, options.history)?;
         let now = time((options.clock)());
         store.seed(builtin::seed::objects(&options.namespaces, &now))?;
+        if let Some(accounts) = &options.accounts {
+            store.seed(homes::seed(accounts, &options.namespaces, &now))?;
+        }
         store.amend(rbac::defaults::changes(&store, &now).map_err(BackendError::Storage)?)?;
         let (stop, stopped) = watch::channel(());
         let app = App {
             rbac: Arc::new(Rbac::new(store.clone())),
             store,
             registry: Arc::new(Registry::new(options.extensions.into())),
+            authenticator: Arc::new(options.authenticator),
+            accounts: options.accounts.map(Arc::new),
             internal: Arc::new(Identity::internal("system:apiserver")),
             clock: options.clock,
             stop: stopped,
@@ -216,6 +243,11 @@ impl Server {
     /// The API. `kube::Client::new` takes it as it is.
     pub fn router(&self) -> Router {
         http::router(self.app.clone())
+    }
+
+    /// Finds out who requests are from, for [`crate::auth::require`].
+    pub fn guard(&self) -> Guard {
+        self.app.guard()
     }
 
     /// Counts.

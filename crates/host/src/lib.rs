@@ -30,6 +30,7 @@ use kube::Client;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use trainyard_apiserver::Server;
+use trainyard_apiserver::auth::Guard;
 use trainyard_core::Catalog;
 use trainyard_node::{Node, NodeLogs, NodeMetrics};
 use trainyard_operator::Health;
@@ -40,6 +41,7 @@ pub use self::operator::{OperatorRole, operator_on};
 pub use self::socket::Socket;
 
 use self::machine::Machine;
+use self::pki::Pki;
 use self::readiness::Readiness;
 use self::roles::Roles;
 
@@ -115,7 +117,9 @@ impl Host {
             None => None,
         };
         let (machine, readiness) = (Machine::default(), Readiness::default());
-        let server = open(&options, &machine, &readiness)?;
+        let now = (options.clock)();
+        let pki = options.socket.as_ref().map(|socket| Pki::open(&socket.dir, now)).transpose()?;
+        let server = open(&options, pki.as_ref(), &machine, &readiness)?;
         let client = Client::new(server.router(), "default");
         crds::install(&client, &options.crds).await?;
         let mut roles = Roles::new();
@@ -140,9 +144,8 @@ impl Host {
             });
         }
         let mut address = None;
-        if let (Some(socket), Some(listener)) = (options.socket, listener) {
-            let now = (options.clock)();
-            let (at, serving) = socket::serve(&socket, listener, server.router(), now, roles.shutdown())?;
+        if let (Some(socket), Some(listener), Some(pki)) = (options.socket, listener, &pki) {
+            let (at, serving) = socket::serve(&socket, listener, &server, pki, roles.shutdown())?;
             address = Some(at);
             roles.spawn("socket", serving);
         }
@@ -161,6 +164,11 @@ impl Host {
     /// The API itself, to be served on a socket or wrapped in layers.
     pub fn router(&self) -> Router {
         self.server.router()
+    }
+
+    /// Finds out who requests are from, for those who serve the router themselves.
+    pub fn guard(&self) -> Guard {
+        self.server.guard()
     }
 
     /// Where the API can be reached by others, if it can.
@@ -216,12 +224,20 @@ impl Host {
     }
 }
 
-fn open(options: &Options, machine: &Machine, readiness: &Readiness) -> Result<Server, Error> {
+fn open(
+    options: &Options,
+    pki: Option<&Pki>,
+    machine: &Machine,
+    readiness: &Readiness,
+) -> Result<Server, Error> {
     let (clock, ready) = (Arc::clone(&options.clock), readiness.clone());
     let mut server = Server::options().clock(move || clock()).ready(move || ready.check());
     if let Store::In(dir) = &options.store {
         let backend = trainyard_apiserver::store::redb::Redb::open(&dir.path().join("objects.redb"))?;
         server = server.backend(backend);
+    }
+    if let Some(pki) = pki {
+        server = server.authenticator(pki.authenticator()).accounts(pki.accounts());
     }
     if options.node.is_some() {
         server = server.pod_logs(Arc::new(machine.clone()));

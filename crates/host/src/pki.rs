@@ -1,4 +1,5 @@
-//! The keys of this machine's API: a certificate authority, the server's certificate, and the token of its owner.
+//! The keys of this machine's API: a certificate authority, the server's certificate, the token of its owner, and the
+//! key that signs tokens of service accounts.
 //!
 //! They are made at the first start and kept, so that a kubeconfig stays good. kubectl sends no token over plain HTTP,
 //! hence TLS even on loopback; nobody else's authority would sign for `localhost`, hence our own.
@@ -15,10 +16,18 @@ use rand::TryRngCore;
 use rand::rngs::OsRng;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject;
+use trainyard_apiserver::auth::{
+    Accounts, Authenticator, ClientAuthority, ISSUER, Identity, SigningKey, Tokens,
+};
 
 use self::authority::Authority;
 use self::leaf::Leaf;
 use crate::{Error, files};
+
+/// Who has the token: may do everything.
+const OWNER: &str = "trainyard";
 
 /// What is valid for less than this is made again.
 const RENEW: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -30,6 +39,8 @@ const BACKDATE: SignedDuration = SignedDuration::from_hours(24);
 pub struct Pki {
     ca_pem: String,
     token: String,
+    clients: ClientAuthority,
+    accounts: SigningKey,
     config: Arc<ServerConfig>,
 }
 
@@ -51,12 +62,26 @@ impl Pki {
         let authority = Authority::open(&dir, now)?;
         let leaf = Leaf::open(&dir, &authority, now)?;
         let token = token(&dir.join("token"))?;
-        Ok(Self { ca_pem: authority.pem, token, config: config(leaf)? })
+        let accounts = accounts_key(&dir.join("service-account.key"))?;
+        let clients = ClientAuthority::new(authority.certificate.clone(), provider())?;
+        let config = config(leaf, &clients)?;
+        Ok(Self { ca_pem: authority.pem, token, clients, accounts, config })
     }
 
     /// How to serve: with our certificate, over HTTP/2 or HTTP/1.1.
     pub fn server_config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
+    }
+
+    /// Whose credentials are whose: the owner's token, and certificates that our authority signed.
+    pub fn authenticator(&self) -> Authenticator {
+        let owner = Identity::internal(OWNER);
+        Authenticator::new(Tokens::new([&self.token]), owner).clients(self.clients.clone())
+    }
+
+    /// Service accounts, whose tokens outlive a restart.
+    pub fn accounts(&self) -> Accounts {
+        Accounts::new(self.accounts.clone(), ISSUER, &self.ca_pem)
     }
 
     /// The owner's bearer token.
@@ -75,13 +100,27 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-fn config(leaf: Leaf) -> Result<Arc<ServerConfig>, Error> {
+fn config(leaf: Leaf, clients: &ClientAuthority) -> Result<Arc<ServerConfig>, Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients.offer())
         .with_single_cert(vec![leaf.certificate], leaf.key)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// The key that signs the tokens of service accounts: kept, so that a token stays good.
+fn accounts_key(path: &Path) -> Result<SigningKey, Error> {
+    let text = match files::read(path)? {
+        Some(text) => text,
+        None => {
+            let text = rcgen::KeyPair::generate()?.serialize_pem();
+            files::write(path, &text)?;
+            text
+        }
+    };
+    let der = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|e| damaged(path, e))?;
+    SigningKey::from_pkcs8(der.secret_pkcs8_der()).map_err(|e| damaged(path, e))
 }
 
 fn token(path: &Path) -> Result<String, Error> {

@@ -4,11 +4,9 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use axum::Router;
-use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use trainyard_apiserver::auth::{self, Authenticator, Identity, Tokens};
+use trainyard_apiserver::{Server, auth};
 
 use crate::pki::Pki;
 use crate::{Error, kubeconfig};
@@ -38,18 +36,14 @@ fn kubeconfig_in(dir: &Path) -> PathBuf {
 pub(crate) fn serve(
     socket: &Socket,
     listener: TcpListener,
-    router: Router,
-    now: Timestamp,
+    server: &Server,
+    pki: &Pki,
     shutdown: CancellationToken,
 ) -> Result<(SocketAddr, impl Future<Output = Result<(), Error>> + Send + use<>), Error> {
-    let pki = Pki::open(&socket.dir, now)?;
     let address = listener.local_addr().map_err(Error::Socket)?;
     let url = format!("https://{address}");
     kubeconfig::write(&socket.kubeconfig(), &url, pki.ca_pem(), pki.token(), "default")?;
-    let router = auth::require(
-        router,
-        Authenticator::new(Tokens::new([pki.token()]), Identity::internal("trainyard")),
-    );
+    let router = auth::require(server.router(), server.guard());
     let tls = pki.server_config();
     Ok((address, async move {
         trainyard_apiserver::serve::serve(router, listener, tls, shutdown).await.map_err(Error::Socket)

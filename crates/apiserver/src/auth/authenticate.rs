@@ -9,9 +9,13 @@ use http::header::{AUTHORIZATION, CACHE_CONTROL};
 use http::{HeaderMap, HeaderValue, Method};
 use std::sync::Arc;
 
+use super::accounts::{Accepted, Accounts};
+use super::certificate::{ClientAuthority, PeerCertificates};
 use super::{Identity, Tokens};
 use crate::failure::Failure;
 use crate::http::reply;
+use crate::server::Clock;
+use crate::store::Store;
 
 /// Pages that probes read and that say nothing about objects.
 const OPEN: [&str; 4] = ["/livez", "/readyz", "/healthz", "/version"];
@@ -19,46 +23,108 @@ const OPEN: [&str; 4] = ["/livez", "/readyz", "/healthz", "/version"];
 const LONGEST_TOKEN: usize = 16 * 1024;
 
 /// Knows whose credentials are whose.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Authenticator {
     tokens: Tokens,
     owner: Arc<Identity>,
-    anonymous: Arc<Identity>,
-}
-
-/// What the credentials of a request come to.
-enum Found {
-    Nobody,
-    Wrong,
-    User(Arc<Identity>),
+    clients: Option<ClientAuthority>,
 }
 
 impl Authenticator {
     /// Everybody with one of these tokens is this user.
     pub fn new(tokens: Tokens, owner: Identity) -> Self {
-        Self { tokens, owner: Arc::new(owner), anonymous: Arc::new(Identity::anonymous()) }
+        Self { tokens, owner: Arc::new(owner), clients: None }
     }
 
-    fn find(&self, headers: &HeaderMap) -> Found {
-        match bearer(headers) {
-            None => Found::Nobody,
-            Some(token) if token.len() > LONGEST_TOKEN => Found::Wrong,
-            Some(token) if self.tokens.accept(token) => Found::User(Arc::clone(&self.owner)),
-            Some(_) => Found::Wrong,
+    /// Believes the certificates of this authority too.
+    #[must_use]
+    pub fn clients(mut self, authority: ClientAuthority) -> Self {
+        self.clients = Some(authority);
+        self
+    }
+}
+
+/// Finds out who requests are from: made by [`crate::Server::guard`].
+#[derive(Clone)]
+pub struct Guard {
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) accounts: Option<Arc<Accounts>>,
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("authenticator", &self.authenticator).finish_non_exhaustive()
+    }
+}
+
+/// A token that somebody has, and for whom it is.
+pub(crate) struct Known {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) audiences: Vec<String>,
+}
+
+impl Guard {
+    /// Whose token it is, among those for one of `audiences`; otherwise why it is nobody's.
+    pub(crate) fn token(&self, token: &[u8], audiences: &[String]) -> Result<Known, String> {
+        const INVALID: &str = "invalid bearer token";
+        if token.len() > LONGEST_TOKEN {
+            return Err(INVALID.into());
+        }
+        if self.authenticator.tokens.accept(token) {
+            let identity = Arc::clone(&self.authenticator.owner);
+            return Ok(Known { identity, audiences: audiences.to_vec() });
+        }
+        let text = std::str::from_utf8(token).map_err(|_| INVALID)?;
+        let accounts = self.accounts.as_ref().ok_or(INVALID)?;
+        match accounts.check(&self.store, text, audiences, (self.clock)()) {
+            None => Err(INVALID.into()),
+            Some(Err(why)) => Err(format!("[{INVALID}, {why}]")),
+            Some(Ok(Accepted { identity, audiences })) => {
+                Ok(Known { identity: Arc::new(identity), audiences })
+            }
+        }
+    }
+
+    /// Whom tokens are for unless they say otherwise.
+    pub(crate) fn audiences(&self) -> Vec<String> {
+        self.accounts.as_ref().map(|accounts| accounts.audiences()).unwrap_or_default()
+    }
+
+    /// Who a request is from: by its certificate, else by its token. Nobody, if it says nothing; an error if what it
+    /// says is wrong.
+    fn find(&self, request: &Request<Body>) -> Result<Option<Arc<Identity>>, ()> {
+        let shown = request.extensions().get::<Arc<PeerCertificates>>();
+        let judged = shown.zip(self.authenticator.clients.as_ref());
+        let by_certificate = judged.map(|(peer, clients)| peer.identity(clients, (self.clock)()));
+        if let Some(Some(identity)) = by_certificate {
+            return Ok(Some(identity));
+        }
+        match bearer(request.headers()) {
+            Some(token) => match self.token(token, &self.audiences()) {
+                Ok(known) => Ok(Some(known.identity)),
+                Err(why) => {
+                    tracing::debug!(why, "a token was refused");
+                    Err(())
+                }
+            },
+            None if by_certificate.is_some() => Err(()),
+            None => Ok(None),
         }
     }
 }
 
 /// Refuses every request that is not from somebody known, except for health and version.
-pub fn require(router: Router, authenticator: Authenticator) -> Router {
-    router.layer(middleware::from_fn_with_state(Arc::new(authenticator), check))
+pub fn require(router: Router, guard: Guard) -> Router {
+    router.layer(middleware::from_fn_with_state(Arc::new(guard), check))
 }
 
-async fn check(State(known): State<Arc<Authenticator>>, mut request: Request<Body>, next: Next) -> Response {
-    let identity = match known.find(request.headers()) {
-        Found::User(identity) => identity,
-        Found::Nobody if is_open(request.method(), request.uri().path()) => Arc::clone(&known.anonymous),
-        Found::Nobody | Found::Wrong => {
+async fn check(State(guard): State<Arc<Guard>>, mut request: Request<Body>, next: Next) -> Response {
+    let identity = match guard.find(&request) {
+        Ok(Some(identity)) => identity,
+        Ok(None) if is_open(request.method(), request.uri().path()) => Arc::new(Identity::anonymous()),
+        Ok(None) | Err(()) => {
             let mut response = reply::failure(&Failure::unauthorized());
             response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
             return response;

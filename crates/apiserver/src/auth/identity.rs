@@ -45,6 +45,13 @@ impl Identity {
         Self { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Self::default() }
     }
 
+    /// A service account.
+    pub(crate) fn account(namespace: &str, name: &str, uid: &str) -> Self {
+        let groups = account_groups(namespace);
+        let identity = Self::authenticated(format!("{ACCOUNT_PREFIX}{namespace}:{name}"), groups);
+        Self { uid: uid.into(), ..identity }
+    }
+
     pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }

@@ -124,6 +124,7 @@ const ROWS: &[Row] = &[
     Row { api_version: AUTHORIZATION, plural: "selfsubjectrulesreviews", kind: "SelfSubjectRulesReview", short: &[], flags: &[Cluster, Review], fields: &[] },
     Row { api_version: AUTHORIZATION, plural: "subjectaccessreviews", kind: "SubjectAccessReview", short: &[], flags: &[Cluster, Review], fields: &[] },
     Row { api_version: "authentication.k8s.io/v1", plural: "selfsubjectreviews", kind: "SelfSubjectReview", short: &[], flags: &[Cluster, Review], fields: &[] },
+    Row { api_version: "authentication.k8s.io/v1", plural: "tokenreviews", kind: "TokenReview", short: &[], flags: &[Cluster, Review], fields: &[] },
     Row { api_version: HOOKS, plural: "mutatingwebhookconfigurations", kind: "MutatingWebhookConfiguration", short: &[], flags: &[Cluster, Generation, PutConditional, ApiExtensions], fields: &[] },
     Row { api_version: HOOKS, plural: "validatingwebhookconfigurations", kind: "ValidatingWebhookConfiguration", short: &[], flags: &[Cluster, Generation, PutConditional, ApiExtensions], fields: &[] },
     Row { api_version: "apiextensions.k8s.io/v1", plural: CRD_PLURAL, kind: "CustomResourceDefinition", short: &["crd", "crds"], flags: &[Cluster, Status, Generation, PutConditional, ApiExtensions], fields: &[] },

@@ -25,6 +25,16 @@ const SUBRESOURCES: &[(&str, &str, Part<'static>)] = &[
     ("", "pods", Part { name: "exec", kind: "PodExecOptions", of: None, verbs: CONNECT }),
     ("", "pods", Part { name: "log", kind: "Pod", of: None, verbs: &["get"] }),
     ("", "pods", Part { name: "portforward", kind: "PodPortForwardOptions", of: None, verbs: CONNECT }),
+    (
+        "",
+        "serviceaccounts",
+        Part {
+            name: "token",
+            kind: "TokenRequest",
+            of: Some(("authentication.k8s.io", "v1")),
+            verbs: CREATE,
+        },
+    ),
 ];
 
 /// One subresource.

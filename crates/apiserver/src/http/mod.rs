@@ -19,6 +19,7 @@ mod reviews;
 mod scale;
 mod select;
 mod stream;
+mod token;
 mod update;
 mod watch;
 
@@ -27,6 +28,8 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::Method;
+use http::header::HOST;
+use http::request::Parts;
 use serde_json::Value;
 use std::sync::Arc;
 use tower::ServiceExt;
@@ -109,6 +112,7 @@ async fn route(
     let (parts, body) = request.into_parts();
     match path::parse(parts.uri.path()) {
         Path::Unknown => not_there(&app.catalog(), parts.uri.path()),
+        Path::OpenId { keys } => Ok(open_id(&app, &parts, keys)),
         Path::Discovery(page) => {
             if parts.method != Method::GET && parts.method != Method::HEAD {
                 return Err(Failure::verb_not_allowed());
@@ -200,6 +204,19 @@ async fn resource(
     Ok(response)
 }
 
+/// What others need to check the tokens of service accounts.
+fn open_id(app: &App, parts: &Parts, keys: bool) -> Response {
+    let Some(accounts) = &app.accounts else {
+        return reply::no_such_page();
+    };
+    if keys {
+        return reply::keys(accounts.jwks().to_string());
+    }
+    let header = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let host = parts.uri.authority().map(|authority| authority.as_str()).or(header);
+    reply::json(200, accounts.discovery(host.unwrap_or("localhost")).to_string())
+}
+
 async fn collection(call: Call, method: &Method, input: Input, scoped: bool) -> Result<Response, Failure> {
     let writable = scoped || !call.served.namespaced;
     match *method {
@@ -243,6 +260,11 @@ async fn sub(call: Call, subresource: &str, method: &Method, input: Input) -> Re
         }
         ("binding", Method::POST) if pods => pods::bind(&call, input).await,
         ("eviction", Method::POST) if pods => pods::evict(&call, input).await,
+        ("token", _) if call.served.is_core("serviceaccounts") => match call.app.accounts.clone() {
+            Some(accounts) if *method == Method::POST => token::create(&call, &accounts, input).await,
+            Some(_) => Err(Failure::verb_not_allowed()),
+            None => Ok(reply::no_such_page()),
+        },
         ("log", Method::GET | Method::HEAD) if pods => log::read(&call).await,
         ("exec", Method::GET | Method::POST) if pods => stream::answered(stream::exec(&call, input)),
         ("attach", Method::GET | Method::POST) if pods => stream::answered(stream::attach(&call, input)),

@@ -8,6 +8,10 @@ use std::borrow::Cow;
 pub(crate) enum Path {
     Resource(Target),
     Discovery(Page),
+    /// What others check our tokens with: the document about it, or the keys.
+    OpenId {
+        keys: bool,
+    },
     Unknown,
 }
 
@@ -53,6 +57,8 @@ pub(crate) fn parse(path: &str) -> Path {
             let check = (!check.is_empty()).then(|| check.join("/"));
             Path::Discovery(Page::Health { probe: (*probe).into(), check })
         }
+        [".well-known", "openid-configuration"] => Path::OpenId { keys: false },
+        ["openid", "v1", "jwks"] => Path::OpenId { keys: true },
         ["version"] => Path::Discovery(Page::Version),
         ["api"] => Path::Discovery(Page::CoreVersions),
         ["apis"] => Path::Discovery(Page::Groups),

@@ -110,6 +110,11 @@ fn page(code: u16, body: impl Into<Body>) -> Response {
     response
 }
 
+/// A set of public keys.
+pub(crate) fn keys(body: impl Into<Body>) -> Response {
+    respond(200, HeaderValue::from_static("application/jwk-set+json"), body)
+}
+
 /// A JSON body.
 pub(crate) fn json(code: u16, body: impl Into<Body>) -> Response {
     respond(code, JSON, body)

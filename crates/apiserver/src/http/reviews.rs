@@ -28,6 +28,7 @@ pub(super) async fn create(call: &Call, method: &Method, input: Input) -> Result
         "SubjectAccessReview" => access(call, body, &Asker::Named)?,
         "LocalSubjectAccessReview" => access(call, body, &Asker::Local)?,
         "SelfSubjectRulesReview" => rules(call, &body)?,
+        "TokenReview" => token(call, body)?,
         _ => me(call),
     };
     respond(call, &call.served, answer)
@@ -244,4 +245,29 @@ fn rules(call: &Call, body: &Value) -> Result<Value, Failure> {
 fn me(call: &Call) -> Value {
     let now = time(call.app.now());
     json!({"metadata": {"creationTimestamp": now}, "status": {"userInfo": call.identity.info()}})
+}
+
+/// Whose token is this?
+fn token(call: &Call, mut body: Value) -> Result<Value, Failure> {
+    let token = body.pointer("/spec/token").and_then(Value::as_str).unwrap_or_default();
+    if token.is_empty() {
+        return Err(Failure::bad_request("token is required for TokenReview in authentication"));
+    }
+    let guard = call.app.guard();
+    let wanted = body.pointer("/spec/audiences").and_then(Value::as_array).into_iter().flatten();
+    let mut wanted: Vec<String> = wanted.filter_map(Value::as_str).map(str::to_owned).collect();
+    if wanted.is_empty() {
+        wanted = guard.audiences();
+    }
+    let status = match guard.token(token.as_bytes(), &wanted) {
+        Ok(known) => json!({
+            "authenticated": true, "user": known.identity.info(), "audiences": known.audiences,
+        }),
+        Err(why) => json!({"user": {}, "error": why}),
+    };
+    if let Some(map) = body.as_object_mut() {
+        map.entry("metadata").or_insert_with(|| json!({}));
+        map.insert("status".into(), status);
+    }
+    Ok(body)
 }

@@ -35,9 +35,9 @@ impl Embedded {
             .with_single_cert(vec![made.cert.der().clone()], key)
             .unwrap();
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let server = Server::open(Server::options()).unwrap();
         let owner = Authenticator::new(Tokens::new([TOKEN]), Identity::internal("admin"));
-        let router = auth::require(server.router(), owner);
+        let server = Server::open(Server::options().authenticator(owner)).unwrap();
+        let router = auth::require(server.router(), server.guard());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let target = Target::new(&address.to_string(), TOKEN, &made.cert.pem());

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod builtins;
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod collect;
 #[cfg(test)]
 mod contract;
@@ -20,6 +22,8 @@ mod fulldisk;
 mod harness;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod identity;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]

@@ -49,11 +49,9 @@ impl Served {
             .with_single_cert(vec![root.clone()], key)
             .unwrap();
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let server = Server::open(Server::options()).unwrap();
-        let router = auth::require(
-            wrap(server.router()),
-            Authenticator::new(Tokens::new([TOKEN]), Identity::internal("me")),
-        );
+        let authenticator = Authenticator::new(Tokens::new([TOKEN]), Identity::internal("me"));
+        let server = Server::open(Server::options().authenticator(authenticator)).unwrap();
+        let router = auth::require(wrap(server.router()), server.guard());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shutdown = CancellationToken::new();

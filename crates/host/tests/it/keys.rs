@@ -8,7 +8,7 @@ use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use trainyard_host::pki::Pki;
 use trainyard_host::{Error, kubeconfig};
 
-const FILES: [&str; 5] = ["ca.crt", "ca.key", "server.crt", "server.key", "token"];
+const FILES: [&str; 6] = ["ca.crt", "ca.key", "server.crt", "server.key", "service-account.key", "token"];
 
 fn start() -> Timestamp {
     "2026-01-15T12:00:00Z".parse().unwrap()

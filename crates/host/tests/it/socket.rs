@@ -4,7 +4,9 @@ use futures::StreamExt;
 use futures::TryStreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{
+    Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
@@ -12,10 +14,10 @@ use std::path::Path;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use trainyard_apiserver::auth::{self, Authenticator, Identity, Tokens};
+use trainyard_apiserver::auth;
 use trainyard_apiserver::serve::serve;
 use trainyard_host::pki::Pki;
-use trainyard_host::{Error, Host, Options, kubeconfig, listen};
+use trainyard_host::{Error, Host, Options, Socket, kubeconfig, listen};
 
 /// A host without roles, served.
 struct Served {
@@ -35,15 +37,13 @@ fn now() -> Timestamp {
 impl Served {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options { operator: None, crds: Vec::new(), ..Options::local().unwrap() };
+        let socket = Some(Socket { port: 0, dir: dir.path().to_owned() });
+        let options = Options { operator: None, crds: Vec::new(), socket, ..Options::local().unwrap() };
         let host = Host::start(options).await.unwrap();
         let pki = Pki::open(dir.path(), now()).unwrap();
         let listener = listen::bind_loopback(0).await.unwrap();
         let url = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
-        let router = auth::require(
-            host.router(),
-            Authenticator::new(Tokens::new([pki.token()]), Identity::internal("trainyard")),
-        );
+        let router = auth::require(host.router(), host.guard());
         let shutdown = CancellationToken::new();
         let ended = tokio::spawn(serve(router, listener, pki.server_config(), shutdown.clone()));
         Self { host, dir, pki, url, shutdown, ended }
@@ -72,13 +72,17 @@ fn map(name: &str) -> ConfigMap {
 async fn a_kubeconfig_is_all_a_client_needs() {
     let served = Served::new().await;
     let maps: Api<ConfigMap> = Api::namespaced(served.client(served.pki.token()).await, "default");
-    let mut watch = maps.watch(&WatchParams::default(), "0").await.unwrap().boxed();
+    // Every namespace has one with the certificate of the authority.
+    let others = "metadata.name!=kube-root-ca.crt";
+    let mut watch = maps.watch(&WatchParams::default().fields(others), "0").await.unwrap().boxed();
     maps.create(&PostParams::default(), &map("a")).await.unwrap();
     let patch = json!({"data": {"k": "v"}});
     maps.patch("a", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     assert_eq!(maps.get("a").await.unwrap().data.unwrap()["k"], "v");
     maps.delete("a", &DeleteParams::default()).await.unwrap();
-    assert!(maps.list(&Default::default()).await.unwrap().items.is_empty());
+    assert!(maps.list(&ListParams::default().fields(others)).await.unwrap().items.is_empty());
+    let root = maps.get("kube-root-ca.crt").await.unwrap().data.unwrap();
+    assert_eq!(root["ca.crt"], served.pki.ca_pem());
     let mut seen = Vec::new();
     while seen.len() < 3 {
         seen.push(match watch.try_next().await.unwrap().unwrap() {
