@@ -24,6 +24,7 @@ mod crd;
 mod discovery;
 mod extension;
 mod failure;
+mod fields;
 mod gc;
 mod http;
 pub mod logs;

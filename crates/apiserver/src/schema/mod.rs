@@ -25,6 +25,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 mod validate;
+pub(crate) mod view;
 
 use serde_json::Value;
 
