@@ -10,9 +10,12 @@ use crate::auth::rbac::Rbac;
 use crate::auth::{Accounts, Authenticator, Guard, Identity};
 use crate::crd;
 use crate::failure::Failure;
+use crate::fields::Writer;
 use crate::logs::PodLogs;
+use crate::object::time;
 use crate::registry::{Catalog, Registry, Served};
 use crate::rules::delete::{self, DeleteOptions};
+use crate::rules::track::Track;
 use crate::server::{Clock, Ready};
 use crate::store::{Key, Outcome, Store, Stored, Written};
 use crate::streams::PodStreams;
@@ -142,6 +145,7 @@ impl App {
         uid: &str,
         mut edit: impl FnMut(&mut Value) -> bool,
     ) -> Result<(), Failure> {
+        let (catalog, now) = (self.catalog(), time(self.now()));
         let decide = |current: Option<&Stored>| {
             let Some(current) = current.filter(|c| &*c.uid == uid) else {
                 return Ok(Outcome::Keep);
@@ -151,6 +155,8 @@ impl App {
             if !edit(&mut new) {
                 return Ok(Outcome::Keep);
             }
+            let writer = Writer { manager: "kube-controller-manager", subresource: "", now: &now };
+            Track { served, catalog: &catalog, writer }.updated(&old, &mut new);
             Ok(crate::rules::update::settle(served, &old, new))
         };
         self.transact(key, &[], decide).await.map(|_| ())

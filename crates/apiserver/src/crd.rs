@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use crate::builtin::CRD_TABLE;
 use crate::failure::Cause;
+use crate::fields::Writer;
 use crate::object::names::NameRule;
 use crate::object::{at, meta};
 use crate::registry::{Catalog, Conversion, ScalePaths, Served};
+use crate::rules::track::Track;
 use crate::schema::Structural;
 use crate::store::Key;
 use crate::tables::Columns;
@@ -111,7 +113,7 @@ fn versions(object: &Value, causes: &mut Vec<Cause>) {
 
 /// The status of a valid definition: it is served from the moment it is stored, unless another resource of its group
 /// already has its kind.
-pub(crate) fn establish(object: &mut Value, catalog: &Catalog, now: &str) {
+fn establish(object: &mut Value, catalog: &Catalog, now: &str) {
     let names = at(object, "spec.names").cloned().unwrap_or_else(|| json!({}));
     let mut stored = texts(object, "status.storedVersions");
     let storage = list(object, "spec.versions").iter().filter(|v| flag(v, "storage"));
@@ -135,6 +137,14 @@ pub(crate) fn establish(object: &mut Value, catalog: &Catalog, now: &str) {
         status.insert("acceptedNames".into(), if taken { json!({"plural": "", "kind": ""}) } else { names });
         status.insert("storedVersions".into(), stored.into());
     }
+}
+
+/// The same, with the server as the owner of that status.
+pub(crate) fn establish_as(track: &Track<'_>, object: &mut Value, now: &str) {
+    let before = object.clone();
+    establish(object, track.catalog, now);
+    let writer = Writer { manager: "kube-apiserver", subresource: "status", now };
+    Track { writer, ..*track }.updated(&before, object);
 }
 
 /// The status of a definition that waits for its objects to go.

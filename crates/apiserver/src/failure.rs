@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::fields::{ApplyError, Conflict};
 use crate::registry::Served;
 use crate::schema::FieldError;
 use crate::store::backend::BackendError;
@@ -100,6 +101,11 @@ impl Failure {
 
     pub(crate) fn code(&self) -> u16 {
         self.0.code
+    }
+
+    /// Whether the name of a new object was taken.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.0.reason == "AlreadyExists"
     }
 
     /// The `Status` object.
@@ -329,6 +335,41 @@ impl Failure {
             "causes".into(),
             json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]),
         );
+        failure
+    }
+
+    /// Why a configuration was not applied.
+    pub(crate) fn apply(error: ApplyError) -> Self {
+        match error {
+            ApplyError::Bad(why) => Self::bad_request(why),
+            // The real server has no better word for it.
+            ApplyError::Failed(why) => Self::new(500, "", why),
+            ApplyError::Conflicts(conflicts) => Self::apply_conflict(&conflicts),
+        }
+    }
+
+    fn apply_conflict(conflicts: &[Conflict]) -> Self {
+        let text = match conflicts {
+            [one] => format!("1 conflict: conflict with {}: {}", one.with, one.path),
+            many => {
+                let mut lines: Vec<String> = Vec::new();
+                for (index, conflict) in many.iter().enumerate() {
+                    if index == 0 || many.get(index - 1).is_none_or(|last| last.with != conflict.with) {
+                        lines.push(format!("conflicts with {}:", conflict.with));
+                    }
+                    lines.push(format!("- {}", conflict.path));
+                }
+                format!("{} conflicts: {}", many.len(), lines.join("\n"))
+            }
+        };
+        let mut failure = Self::new(409, "Conflict", format!("Apply failed with {text}"));
+        let cause = |conflict: &Conflict| {
+            json!({
+                "reason": "FieldManagerConflict", "message": format!("conflict with {}", conflict.with),
+                "field": conflict.path,
+            })
+        };
+        failure.0.details.insert("causes".into(), conflicts.iter().map(cause).collect());
         failure
     }
 

@@ -114,12 +114,17 @@ impl Served {
             && stored.revision >= self.schema_since
     }
 
+    /// Whether an object was written under another schema.
+    pub(crate) fn is_stale(&self, object: &Value) -> bool {
+        self.schema.is_some() && revision(object) < self.schema_since
+    }
+
     /// Turns a stored object into this version's form.
     pub(crate) fn present(&self, object: &mut Value) {
         if self.conversion == Conversion::Events {
             builtin::events::to_events_api(object);
         }
-        if let Some(schema) = self.schema.as_ref().filter(|_| revision(object) < self.schema_since) {
+        if let Some(schema) = self.schema.as_ref().filter(|_| self.is_stale(object)) {
             schema.prune(object);
             schema.default(object);
         }

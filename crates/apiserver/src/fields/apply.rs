@@ -59,9 +59,7 @@ pub(crate) fn apply(
     let entries = if entries.is_empty() {
         let mut old = live.into_owned();
         let first = Writer { manager: BEFORE, ..*writer };
-        let mut fresh = target.blank.clone();
-        set_managed(&mut fresh, None);
-        update(target, &first, &fresh, &mut old);
+        update(target, &first, &target.versions.blank(), &mut old);
         let entries = entries::stored(managed(&old).cloned())?;
         set_managed(&mut old, None);
         live = Cow::Owned(old);
@@ -201,12 +199,7 @@ fn claim(
 }
 
 /// Removes what the owner applied last time and does not any more, unless somebody else owns it.
-fn prune(
-    target: &Target<'_>,
-    merged: Value,
-    entries: &[Entry],
-    last: &Entry,
-) -> Result<Value, String> {
+fn prune(target: &Target<'_>, merged: Value, entries: &[Entry], last: &Entry) -> Result<Value, String> {
     let Some(version) = Form::of(target, &last.api_version) else {
         return Ok(merged);
     };

@@ -80,9 +80,7 @@ impl Diff {
 pub(super) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) if x.is_f64() || y.is_f64() => x.as_f64() == y.as_f64(),
-        (Value::Array(x), Value::Array(y)) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same(x, y))
-        }
+        (Value::Array(x), Value::Array(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same(x, y)),
         (Value::Object(x), Value::Object(y)) => {
             x.len() == y.len() && x.iter().all(|(name, x)| y.get(name).is_some_and(|y| same(x, y)))
         }
@@ -90,12 +88,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-fn place(
-    shape: Shape<'_>,
-    old: Option<&Value>,
-    new: Option<&Value>,
-    diff: &mut Diff,
-) -> Result<(), String> {
+fn place(shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>, diff: &mut Diff) -> Result<(), String> {
     if let (Some(old), Some(new)) = (old, new)
         && old == new
     {
@@ -136,8 +129,9 @@ fn descend(
             is_leaf
         }
         Atom::Map(map) => {
-            let is_empty =
-                |value: Option<&Value>| value.and_then(Value::as_object).is_none_or(serde_json::Map::is_empty);
+            let is_empty = |value: Option<&Value>| {
+                value.and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
+            };
             let is_leaf = map.atomic() || (is_empty(old) && is_empty(new));
             if !is_leaf {
                 members(map, old, new, diff)?;

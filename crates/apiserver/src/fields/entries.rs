@@ -190,10 +190,7 @@ pub(super) fn sent(list: Option<Value>) -> Result<Vec<Entry>, String> {
     })
 }
 
-fn read(
-    list: Option<Value>,
-    fields: impl Fn(Value) -> Result<Fields, String>,
-) -> Result<Vec<Entry>, String> {
+fn read(list: Option<Value>, fields: impl Fn(Value) -> Result<Fields, String>) -> Result<Vec<Entry>, String> {
     let mut entries: Vec<Entry> = Vec::new();
     let Some(Value::Array(items)) = list else {
         return Ok(entries);

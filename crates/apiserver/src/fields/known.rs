@@ -115,14 +115,19 @@ impl Known {
 
     /// What a field of an object that stands here is when the object lacks it, if that tells items apart.
     pub(super) fn default_of(self, name: &str) -> Option<Cow<'static, Value>> {
-        let text = self.message()?.field(name)?.default;
-        serde_json::from_str(text).ok().map(Cow::Owned)
+        let field = self.message()?.field(name)?;
+        let value = match field.default {
+            // A field that is always written is empty where it is missing.
+            "" if !field.omit_empty && !field.pointer && field.shape == Count::Single => Some(zero(field.ty)),
+            text => serde_json::from_str(text).ok(),
+        };
+        value.filter(|value| !value.is_null()).map(Cow::Owned)
     }
 }
 
 /// An object of a type before anybody wrote to it. Parts that are not behind a pointer are always there: nobody adds
 /// them, so nobody owns them.
-pub(super) fn blank(message: &'static Message) -> Value {
+pub(crate) fn blank(message: &'static Message) -> Value {
     let members = message.fields().into_iter().filter_map(|field| {
         let part = match (field.shape, field.ty) {
             (Count::Single, Ty::Message(message)) if !field.pointer => blank(message),

@@ -83,8 +83,12 @@ impl<'s, 'v> Merger<'s, 'v> {
     }
 
     fn run(&self) -> Result<Vec<Value>, String> {
-        let mut shared: VecDeque<&str> =
-            self.config.iter().map(|(key, _)| key.as_str()).filter(|k| self.live_items.contains_key(*k)).collect();
+        let mut shared: VecDeque<&str> = self
+            .config
+            .iter()
+            .map(|(key, _)| key.as_str())
+            .filter(|k| self.live_items.contains_key(*k))
+            .collect();
         let mut next_shared = shared.pop_front();
         let mut done: HashSet<&str> = HashSet::new();
         let mut out = Vec::with_capacity(self.live.len().max(self.config.len()));

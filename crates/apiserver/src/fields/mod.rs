@@ -18,6 +18,7 @@ mod lastapplied;
 mod merge;
 mod reconcile;
 mod remove;
+pub(crate) mod scale;
 mod set;
 mod shape;
 mod target;
@@ -26,6 +27,9 @@ mod tests;
 mod update;
 mod validate;
 
-pub(crate) use self::apply::{ApplyError, apply};
+pub(crate) use self::apply::{ApplyError, Conflict, apply};
+pub(crate) use self::known::blank;
+pub(crate) use self::set::Set;
+pub(crate) use self::shape::Shape;
 pub(crate) use self::target::{Target, Version, Versions, Writer};
 pub(crate) use self::update::{forget_times, update};

@@ -58,7 +58,7 @@ impl Set {
     }
 
     /// A set of paths through fields alone.
-    pub(super) fn of_fields(paths: &[&[&str]]) -> Self {
+    pub(crate) fn of_fields(paths: &[&[&str]]) -> Self {
         let mut set = Self::new();
         for path in paths {
             if let Some((last, parents)) = path.split_last() {
@@ -73,10 +73,6 @@ impl Set {
 
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         self.nodes.get(key)
-    }
-
-    pub(super) fn has(&self, key: &str) -> bool {
-        self.nodes.get(key).is_some_and(|node| node.member)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::element;
 use super::known::Known;
+use crate::schema::Structural;
 use crate::schema::view::{Others, View, ViewKind, ViewList};
 use crate::types;
 
@@ -44,7 +45,9 @@ impl Atom<'_> {
     pub(super) fn same_kind(&self, other: &Self) -> bool {
         matches!(
             (self, other),
-            (Self::Scalar(_), Self::Scalar(_)) | (Self::Map(_), Self::Map(_)) | (Self::List(_), Self::List(_))
+            (Self::Scalar(_), Self::Scalar(_))
+                | (Self::Map(_), Self::Map(_))
+                | (Self::List(_), Self::List(_))
         )
     }
 }
@@ -90,6 +93,16 @@ impl<'a> Keys<'a> {
 }
 
 impl<'a> Shape<'a> {
+    /// The objects of a custom resource.
+    pub(crate) fn resource(schema: &'a Structural) -> Self {
+        Self::Resource(schema.view())
+    }
+
+    /// The objects of a built-in resource.
+    pub(crate) fn built_in(message: &'static types::Message) -> Self {
+        Self::Known(Known::Object(message))
+    }
+
     /// The one type a place has; nothing where anything may stand.
     fn only(self) -> Option<Atom<'a>> {
         match self {

@@ -42,6 +42,9 @@ pub(crate) trait Versions {
 
     /// An object of another version in the asked one.
     fn convert_back(&self, object: Value) -> Value;
+
+    /// An object before anybody wrote to it, in the asked version.
+    fn blank(&self) -> Value;
 }
 
 /// What is written to.
@@ -50,8 +53,6 @@ pub(crate) struct Target<'a> {
     pub(crate) kind: &'a str,
     pub(crate) own: Version<'a>,
     pub(crate) versions: &'a dyn Versions,
-    /// An object before anybody wrote to it.
-    pub(crate) blank: Value,
     /// Whether the types changed since the object was written.
     pub(crate) stale: bool,
 }
@@ -70,8 +71,7 @@ impl Target<'_> {
         let Some(version) = self.versions.version(api_version) else {
             return Ok(None);
         };
-        let (old, new) =
-            (self.versions.convert(old, api_version), self.versions.convert(new, api_version));
+        let (old, new) = (self.versions.convert(old, api_version), self.versions.convert(new, api_version));
         for object in [&old, &new] {
             validate_live(version.shape, object)?;
         }

@@ -91,8 +91,9 @@ impl Check {
 
 fn check(scalar: Scalar, value: &Value) -> Option<String> {
     match scalar {
-        Scalar::Number => (!value.is_number())
-            .then(|| format!("expected numeric (int or float), got {}", go_type(value))),
+        Scalar::Number => {
+            (!value.is_number()).then(|| format!("expected numeric (int or float), got {}", go_type(value)))
+        }
         Scalar::Text => (!value.is_string())
             .then(|| format!("expected string, got &value.valueUnstructured{{Value:{}}}", quoted(value))),
         Scalar::Bool => (!value.is_boolean()).then(|| format!("expected boolean, got &{{{}}}", plain(value))),

@@ -5,12 +5,12 @@ use rand::Rng;
 use serde_json::Value;
 
 use super::body::{Input, Kind};
-use super::{Call, reply};
+use super::{Call, manager, reply};
 use crate::auth::rbac::Ask;
 use crate::crd;
 use crate::failure::Failure;
 use crate::object::{meta, meta_mut, time};
-use crate::rules::admit::Admitted;
+use crate::rules::admit::{Admitted, Strictness};
 use crate::rules::create::{self, Stamp};
 use crate::store::{Key, Outcome, Stored, Written};
 
@@ -28,9 +28,11 @@ fn suffix() -> String {
 pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failure> {
     let dry = call.query.dry_run()?;
     let strictness = call.query.strictness()?;
+    manager::check(&call.query, "CreateOptions")?;
     let body = input.object(Kind::of(&call.served)).await?;
     let generated = meta(&body, "name").is_empty() && !meta(&body, "generateName").is_empty();
     let now = time(call.app.now());
+    let how = How { strictness, dry, tracked: true };
     let mut attempt = 1;
     loop {
         let stamp = Stamp {
@@ -42,9 +44,9 @@ pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failur
         let body = if generated {
             body.clone()
         } else {
-            return once(call, body, &stamp, strictness, dry).await;
+            return once(call, body, &stamp, how).await;
         };
-        match once(call, body, &stamp, strictness, dry).await {
+        match once(call, body, &stamp, how).await {
             Err(failure) if failure.code() == 409 && attempt < ATTEMPTS => attempt += 1,
             other => return other,
         }
@@ -52,7 +54,24 @@ pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failur
 }
 
 /// PUT to a name that is free, for the kinds that are created so too. The version it names means nothing.
-pub(crate) async fn by_name(call: &Call, mut body: Value) -> Result<Response, Failure> {
+pub(crate) async fn by_name(call: &Call, body: Value) -> Result<Response, Failure> {
+    authorize(call)?;
+    let (name, uid) = (meta(&body, "name"), meta(&body, "uid"));
+    if name.is_empty() {
+        let url = &call.name;
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if !uid.is_empty() {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+        return Err(Failure::conflict(&call.served, &call.name, &why));
+    }
+    named(call, body, true).await
+}
+
+/// Whoever writes may also create.
+pub(crate) fn authorize(call: &Call) -> Result<(), Failure> {
     let ask = Ask {
         verb: "create".into(),
         group: call.served.group.clone(),
@@ -61,25 +80,19 @@ pub(crate) async fn by_name(call: &Call, mut body: Value) -> Result<Response, Fa
         name: call.name.clone(),
         ..Ask::default()
     };
-    super::access::check(&call.app, &call.identity, &ask)?;
+    super::access::check(&call.app, &call.identity, &ask)
+}
+
+/// Creates the object of the URL. Untracked, it already says who owns its fields.
+pub(crate) async fn named(call: &Call, mut body: Value, tracked: bool) -> Result<Response, Failure> {
     let dry = call.query.dry_run()?;
     let strictness = call.query.strictness()?;
-    let (name, uid) = (meta(&body, "name"), meta(&body, "uid"));
-    if name.is_empty() {
-        let url = &call.name;
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({url} based on URL) was undeterminable: name must be provided"
-        )));
-    }
+    let name = meta(&body, "name");
     if name != call.name {
         return Err(Failure::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
             call.name
         )));
-    }
-    if !uid.is_empty() {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
-        return Err(Failure::conflict(&call.served, &call.name, &why));
     }
     if let Some(metadata) = meta_mut(&mut body) {
         metadata.remove("resourceVersion");
@@ -87,21 +100,27 @@ pub(crate) async fn by_name(call: &Call, mut body: Value) -> Result<Response, Fa
     let now = time(call.app.now());
     let uid = uuid::Uuid::new_v4().to_string();
     let stamp = Stamp { namespace: &call.namespace, now: &now, uid, suffix: "" };
-    once(call, body, &stamp, strictness, dry).await
+    once(call, body, &stamp, How { strictness, dry, tracked }).await
 }
 
-async fn once(
-    call: &Call,
-    body: Value,
-    stamp: &Stamp<'_>,
-    strictness: crate::rules::admit::Strictness,
+/// How an object is created.
+#[derive(Clone, Copy)]
+struct How {
+    strictness: Strictness,
     dry: bool,
-) -> Result<Response, Failure> {
+    /// Whether the object does not say yet who owns its fields.
+    tracked: bool,
+}
+
+async fn once(call: &Call, body: Value, stamp: &Stamp<'_>, how: How) -> Result<Response, Failure> {
     let served = &call.served;
-    let Admitted { mut object, warnings } = create::create(served, body, stamp, strictness)?;
+    let catalog = call.app.catalog();
+    let track = call.track(&catalog, "", stamp.now);
+    let Admitted { mut object, warnings } =
+        create::create(served, body, stamp, how.strictness, how.tracked.then_some(&track))?;
     call.check_grant(&object, None)?;
     if served.is_crd() {
-        crd::establish(&mut object, &call.app.catalog(), stamp.now);
+        crd::establish_as(&track, &mut object, stamp.now);
     }
     served.store_form(&mut object);
     let name = meta(&object, "name").to_owned();
@@ -114,8 +133,11 @@ async fn once(
             None => Ok(Outcome::Put(object.clone())),
         }
     };
-    let written =
-        if dry { call.app.rehearse(&key, decide)? } else { call.app.transact(&key, &homes, decide).await? };
+    let written = if how.dry {
+        call.app.rehearse(&key, decide)?
+    } else {
+        call.app.transact(&key, &homes, decide).await?
+    };
     match written {
         Written::Put(stored) => reply::object(201, served, &stored, call.render, &warnings),
         Written::Kept(_) | Written::Removed(_) => Err(Failure::internal("a new object was not stored")),

@@ -1,6 +1,7 @@
 //! The HTTP edge: one file per verb, and what they share.
 
 mod access;
+mod apply;
 mod body;
 mod create;
 mod delete;
@@ -8,6 +9,7 @@ mod encode;
 mod get;
 mod list;
 mod log;
+mod manager;
 mod moment;
 pub(crate) mod negotiate;
 mod patch;
@@ -46,7 +48,9 @@ use crate::auth::Identity;
 use crate::auth::rbac::escalation::Grant;
 use crate::discovery;
 use crate::failure::Failure;
+use crate::fields::Writer;
 use crate::registry::{Catalog, Served};
+use crate::rules::track::Track;
 use crate::rules::update::Scope;
 use crate::store::Key;
 
@@ -69,9 +73,20 @@ pub(crate) struct Call {
     /// How the answer is written, and what objects are shown as in it.
     encoding: Encoding,
     render: Render,
+    /// Who owns what this request writes, unless it says so itself.
+    agent: String,
 }
 
 impl Call {
+    /// Who writes at a door of the resource.
+    fn track<'a>(&'a self, catalog: &'a Catalog, subresource: &'a str, now: &'a str) -> Track<'a> {
+        let manager = match self.query.get("fieldManager") {
+            "" => &self.agent,
+            manager => manager,
+        };
+        Track { served: &self.served, catalog, writer: Writer { manager, subresource, now } }
+    }
+
     /// Refuses to let somebody grant with a role or binding what they do not have.
     fn check_grant(&self, object: &Value, old: Option<&Value>) -> Result<(), Failure> {
         let grant = Grant { served: &self.served, namespace: &self.namespace, object, old };
@@ -178,6 +193,7 @@ async fn resource(
         Some("log" | "exec" | "attach" | "portforward") => (asked.plain(), Render::Object),
         _ => asked.resource(served, &query, app.now())?,
     };
+    let agent = manager::from_agent(&parts.headers);
     let input = Input { headers: parts.headers, extensions: parts.extensions, body };
     let call = Call {
         app,
@@ -188,6 +204,7 @@ async fn resource(
         query,
         encoding,
         render,
+        agent,
     };
     let mut response = match subresource {
         None if call.served.review && call.name.is_empty() => {

@@ -5,11 +5,14 @@ use serde_json::Value;
 
 use super::body::{Input, json};
 use super::update::{Base, modify};
-use super::{Call, reply};
+use super::{Call, manager, reply};
 use crate::failure::Failure;
 use crate::patch::{self, PatchError};
 use crate::rules::update::Scope;
 use crate::types::{self, Message};
+
+/// The media type of configurations to be applied, which are JSON as well.
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
 /// A patch and the rule it is applied by.
 pub(crate) enum Change {
@@ -29,11 +32,11 @@ impl Change {
                 Ok(Self::Strategic(object(input).await?, keys))
             }
             (_, Some(_)) => Err(Failure::unsupported_media(
-                "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
+                "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml",
             )),
-            (_, None) => {
-                Err(Failure::unsupported_media("application/json-patch+json, application/merge-patch+json"))
-            }
+            (_, None) => Err(Failure::unsupported_media(
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
         }
     }
 
@@ -61,6 +64,10 @@ async fn object(input: Input) -> Result<Value, Failure> {
 }
 
 pub(crate) async fn patch(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
+    if input.media_type() == APPLY {
+        return super::apply::apply(call, scope, input).await;
+    }
+    manager::check_patch(&call.query)?;
     let served = &call.served;
     let keys = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
     let change = Change::read(input, keys).await?;

@@ -3,14 +3,16 @@
 use axum::response::Response;
 use serde_json::Value;
 
+use super::apply::Applying;
 use super::body::{Input, Kind};
-use super::patch::Change;
+use super::patch::{APPLY, Change};
 use super::reply::Render;
 use super::update::{Base, modify};
-use super::{Call, reply};
+use super::{Call, manager, reply};
 use crate::failure::Failure;
+use crate::object::time;
 use crate::registry::ScalePaths;
-use crate::rules::scale;
+use crate::rules::scale::{self, Owners};
 use crate::rules::update::Scope;
 use crate::store::Stored;
 use crate::tables;
@@ -37,21 +39,52 @@ pub(crate) async fn get(call: &Call) -> Result<Response, Failure> {
 }
 
 pub(crate) async fn put(call: &Call, input: Input) -> Result<Response, Failure> {
+    manager::check(&call.query, "UpdateOptions")?;
     let body = input.object(Kind::named("autoscaling", "v1", "Scale")).await?;
-    let paths = paths(call)?;
-    let edit = |old: &Value| scale::apply(&call.served, paths, old, &body);
-    let (stored, _) = modify(call, Scope::Main, Base::Stored, edit).await?;
-    answer(call, &stored)
+    change(call, |_| Ok(body.clone())).await
 }
 
 pub(crate) async fn patch(call: &Call, input: Input) -> Result<Response, Failure> {
-    let change = Change::read(input, None).await?;
-    let paths = paths(call)?;
+    if input.media_type() == APPLY {
+        return apply(call, input).await;
+    }
+    manager::check_patch(&call.query)?;
+    let patch = Change::read(input, None).await?;
     let edit = |old: &Value| {
-        let mut wanted = scale::show(paths, old);
-        change.apply(&mut wanted)?;
-        scale::apply(&call.served, paths, old, &wanted)
+        let mut wanted = old.clone();
+        patch.apply(&mut wanted)?;
+        Ok(wanted)
     };
-    let (stored, _) = modify(call, Scope::Main, Base::Stored, edit).await?;
+    change(call, edit).await
+}
+
+/// Replaces the `Scale` of an object by what `edit` makes of it.
+async fn change(
+    call: &Call,
+    mut edit: impl FnMut(&Value) -> Result<Value, Failure>,
+) -> Result<Response, Failure> {
+    let paths = paths(call)?;
+    let (catalog, now) = (call.app.catalog(), time(call.app.now()));
+    let owners = Owners { track: call.track(&catalog, "scale", &now), paths };
+    let edit = |old: &Value| {
+        let shown = owners.show(old)?;
+        let mut wanted = edit(&shown)?;
+        owners.updated(&shown, &mut wanted);
+        owners.take_over(old, &wanted)
+    };
+    let (stored, _) = modify(call, Scope::Main, Base::Owned, edit).await?;
+    answer(call, &stored)
+}
+
+async fn apply(call: &Call, input: Input) -> Result<Response, Failure> {
+    let paths = paths(call)?;
+    let applying = Applying::read(call, input, (scale::API_VERSION, scale::KIND)).await?;
+    let (catalog, now) = (call.app.catalog(), time(call.app.now()));
+    let owners = Owners { track: call.track(&catalog, "scale", &now), paths };
+    let edit = |old: &Value| {
+        let wanted = owners.applied(&owners.show(old)?, &applying.config, applying.force)?;
+        owners.take_over(old, &wanted)
+    };
+    let (stored, _) = modify(call, Scope::Main, Base::Owned, edit).await?;
     answer(call, &stored)
 }

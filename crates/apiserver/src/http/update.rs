@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::body::{Input, Kind};
-use super::{Call, reply};
+use super::{Call, manager, reply};
 use crate::crd;
 use crate::failure::Failure;
 use crate::object::{carry, meta, set_meta, time};
@@ -13,6 +13,7 @@ use crate::rules::update::{self, Scope, Update, settle};
 use crate::store::{Outcome, Stored, Written};
 
 pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
+    manager::check(&call.query, "UpdateOptions")?;
     let body = input.object(Kind::of(&call.served)).await?;
     let unconditional = call.served.put_unconditional;
     if scope == Scope::Main && call.served.put_creates && call.app.store.latest(&call.key()).is_none() {
@@ -24,12 +25,14 @@ pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Re
 }
 
 /// What a replacement is made from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     /// What the client sent, which may have to name the version it replaces.
     Given { unconditional: bool },
     /// The stored object.
     Stored,
+    /// The stored object, and it already says who owns its fields.
+    Owned,
 }
 
 /// Replaces an object by what `edit` makes of it. Both are of the request's version. `edit` is asked again when the
@@ -44,10 +47,21 @@ pub(crate) async fn modify(
     let strictness = call.query.strictness()?;
     let (unconditional, patched) = match base {
         Base::Given { unconditional } => (unconditional, false),
-        Base::Stored => (true, true),
+        Base::Stored | Base::Owned => (true, true),
     };
     let (namespace, name) = (call.namespace.as_str(), call.name.as_str());
-    let request = Update { served, scope, namespace, name, strictness, unconditional, patched };
+    let (catalog, now) = (call.app.catalog(), time(call.app.now()));
+    let track = call.track(&catalog, scope.subresource(), &now);
+    let request = Update {
+        served,
+        scope,
+        namespace,
+        name,
+        strictness,
+        unconditional,
+        patched,
+        track: (base != Base::Owned).then_some(&track),
+    };
     let mut warnings = Vec::new();
     let mut before = String::new();
     let decide = |current: Option<&Stored>| {
@@ -64,7 +78,7 @@ pub(crate) async fn modify(
         let mut new = admitted.object;
         call.check_grant(&new, Some(&old))?;
         if served.is_crd() && scope == Scope::Main {
-            crd::establish(&mut new, &call.app.catalog(), &time(call.app.now()));
+            crd::establish_as(&track, &mut new, &now);
         }
         Ok(settle(served, &old, new))
     };
@@ -89,6 +103,7 @@ pub(crate) async fn modify(
 /// `namespaces/x/finalize`: the one way to change `spec.finalizers`.
 pub(crate) async fn finalize(call: &Call, input: Input) -> Result<Response, Failure> {
     let body = input.object(Kind::of(&call.served)).await?;
+    let (catalog, now) = (call.app.catalog(), time(call.app.now()));
     let finalizers = body.pointer("/spec/finalizers").cloned().unwrap_or_else(|| json!([]));
     let served = &call.served;
     let decide = |current: Option<&Stored>| {
@@ -96,6 +111,7 @@ pub(crate) async fn finalize(call: &Call, input: Input) -> Result<Response, Fail
         let old = current.value().map_err(Failure::internal)?;
         let mut new = old.clone();
         crate::object::set_at(&mut new, &["spec".into(), "finalizers".into()], finalizers.clone());
+        call.track(&catalog, "finalize", &now).updated(&old, &mut new);
         Ok::<Outcome, Failure>(settle(served, &old, new))
     };
     match call.app.transact(&call.key(), &[], decide).await? {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::track::Track;
 use crate::builtin;
 use crate::crd;
 use crate::failure::{Cause, Failure};
@@ -24,13 +25,15 @@ pub(crate) struct Admitted {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Checks an object whose metadata is already stamped. `unknown` are fields found unknown before.
+/// Checks an object whose metadata is already stamped. `unknown` are fields found unknown before. Without `track` the
+/// object already says who owns its fields.
 pub(crate) fn admit(
     served: &Served,
     mut object: Value,
     old: Option<&Value>,
     mut unknown: Vec<String>,
     strictness: Strictness,
+    track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
     if let Some(schema) = &served.schema {
         unknown.extend(schema.prune(&mut object));
@@ -42,6 +45,11 @@ pub(crate) fn admit(
         crd::default(&mut object);
     }
     let warnings = warnings(served, &unknown, strictness)?;
+    match (track, old) {
+        (None, _) => {}
+        (Some(track), None) => track.created(&mut object),
+        (Some(track), Some(old)) => track.updated(old, &mut object),
+    }
     let causes = validate(served, &object, old);
     if !causes.is_empty() {
         let name = meta(&object, "name").to_owned();

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::admit::{Admitted, Strictness, admit};
+use super::track::Track;
 use crate::failure::Failure;
 use crate::object::{meta, meta_mut, metadata, set_meta};
 use crate::registry::Served;
@@ -19,14 +20,8 @@ pub(crate) struct Stamp<'a> {
 }
 
 /// Fields only the server writes; what a client sends there is ignored.
-const SERVER_OWNED: &[&str] = &[
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
-    "managedFields",
-];
+const SERVER_OWNED: &[&str] =
+    &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
 /// Makes of a request body the object to be stored.
 pub(crate) fn create(
@@ -34,6 +29,7 @@ pub(crate) fn create(
     mut object: Value,
     stamp: &Stamp<'_>,
     strictness: Strictness,
+    track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
     let unknown = metadata::shape(served, &mut object)?;
     namespace(served, &mut object, stamp.namespace)?;
@@ -58,7 +54,7 @@ pub(crate) fn create(
     if let (true, Some(map)) = (served.status, object.as_object_mut()) {
         map.remove("status");
     }
-    admit(served, object, None, unknown, strictness)
+    admit(served, object, None, unknown, strictness, track)
 }
 
 /// The namespace of the body is that of the URL, or missing.

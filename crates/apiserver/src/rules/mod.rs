@@ -6,6 +6,7 @@ pub(crate) mod delete;
 pub(crate) mod log;
 pub(crate) mod scale;
 pub(crate) mod stream;
+pub(crate) mod track;
 pub(crate) mod update;
 
 /// The finalizer of a deletion that waits for dependents.

@@ -2,10 +2,17 @@
 
 use serde_json::{Value, json};
 
+use super::track::Track;
 use crate::failure::Failure;
+use crate::fields::scale::Replicas;
+use crate::fields::{self, Set, Shape, Target, Version, Versions};
 use crate::object::{meta, meta_map, set_at};
 use crate::registry::{ScalePaths, Served};
 use crate::selector::LabelSelector;
+use crate::types;
+
+pub(crate) const API_VERSION: &str = "autoscaling/v1";
+pub(crate) const KIND: &str = "Scale";
 
 fn follow<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, part| value.get(part))
@@ -29,18 +36,89 @@ pub(crate) fn show(paths: &ScalePaths, object: &Value) -> Value {
         set_at(&mut status, &["selector".to_owned()], text);
     }
     json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-        "spec": {"replicas": number(&paths.spec_replicas)}, "status": status,
+        "kind": KIND, "apiVersion": API_VERSION, "metadata": metadata,
+        // None are not shown: to ask for none is to say nothing.
+        "spec": match number(&paths.spec_replicas) {
+            0 => json!({}),
+            replicas => json!({"replicas": replicas}),
+        },
+        "status": status,
     })
 }
 
+/// Who owns the replicas of an object, as seen through this door.
+pub(crate) struct Owners<'a> {
+    pub(crate) track: Track<'a>,
+    pub(crate) paths: &'a ScalePaths,
+}
+
+/// There is one version of `Scale`.
+struct OneVersion;
+
+impl Versions for OneVersion {
+    fn version(&self, _: &str) -> Option<Version<'_>> {
+        None
+    }
+
+    fn convert(&self, object: &Value, _: &str) -> Value {
+        object.clone()
+    }
+
+    fn convert_back(&self, object: Value) -> Value {
+        object
+    }
+
+    fn blank(&self) -> Value {
+        let mut blank = types::of("autoscaling", "v1", KIND).map_or_else(|| json!({}), fields::blank);
+        set_at(&mut blank, &["apiVersion".into()], API_VERSION.into());
+        set_at(&mut blank, &["kind".into()], KIND.into());
+        blank
+    }
+}
+
+impl Owners<'_> {
+    fn replicas<T>(&self, act: impl FnOnce(&Replicas<'_>) -> T) -> T {
+        let other = |api_version: &str| {
+            let served = self.track.sibling(api_version)?;
+            Some(served.scale.as_ref().map(|paths| paths.spec_replicas.clone()).unwrap_or_default())
+        };
+        let (api_version, path) = (&self.track.served.api_version, &self.paths.spec_replicas);
+        act(&Replicas { api_version, path, other: &other })
+    }
+
+    /// The `Scale` of an object with the owners of what it shows.
+    pub(crate) fn show(&self, object: &Value) -> Result<Value, Failure> {
+        let mut scale = show(self.paths, object);
+        self.replicas(|of| fields::scale::show(of, object, &mut scale)).map_err(Failure::internal)?;
+        Ok(scale)
+    }
+
+    fn target(&self) -> Target<'_> {
+        let shape = types::of("autoscaling", "v1", KIND).map_or(Shape::Deduced, Shape::built_in);
+        let own = Version { shape, reset: Set::default() };
+        Target { api_version: API_VERSION, kind: KIND, own, versions: &OneVersion, stale: false }
+    }
+
+    /// Says in a changed `Scale` who owns what now.
+    pub(crate) fn updated(&self, old: &Value, new: &mut Value) {
+        fields::update(&self.target(), &self.track.writer, old, new);
+    }
+
+    /// What a configuration makes of a `Scale`.
+    pub(crate) fn applied(&self, old: &Value, config: &Value, force: bool) -> Result<Value, Failure> {
+        fields::apply(&self.target(), &self.track.writer, old, config, force).map_err(Failure::apply)
+    }
+
+    /// The object as a `Scale` wants it, owned by those who own that.
+    pub(crate) fn take_over(&self, object: &Value, scale: &Value) -> Result<Value, Failure> {
+        let mut object = apply(self.track.served, self.paths, object, scale)?;
+        self.replicas(|of| fields::scale::take_over(of, &mut object, scale)).map_err(Failure::internal)?;
+        Ok(object)
+    }
+}
+
 /// The object with the replicas a `Scale` asks for, and its precondition.
-pub(crate) fn apply(
-    served: &Served,
-    paths: &ScalePaths,
-    object: &Value,
-    scale: &Value,
-) -> Result<Value, Failure> {
+fn apply(served: &Served, paths: &ScalePaths, object: &Value, scale: &Value) -> Result<Value, Failure> {
     let name = meta(object, "name");
     let version = meta(scale, "resourceVersion");
     if !version.is_empty() && version != meta(object, "resourceVersion") {

@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::admit::{Admitted, Strictness, admit};
 use super::create;
+use super::track::Track;
 use crate::failure::{Cause, Failure};
+use crate::fields;
 use crate::object::{
     carry, carry_meta, finalizers, is_deleting, meta, meta_map, meta_mut, metadata, set_meta,
 };
@@ -21,7 +23,7 @@ pub(crate) enum Scope {
 }
 
 /// A replacement of an object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Update<'a> {
     pub(crate) served: &'a Served,
     pub(crate) scope: Scope,
@@ -32,6 +34,8 @@ pub(crate) struct Update<'a> {
     pub(crate) unconditional: bool,
     /// Whether the replacement was made from the stored object.
     pub(crate) patched: bool,
+    /// Who writes; nobody when the replacement already says who owns what.
+    pub(crate) track: Option<&'a Track<'a>>,
 }
 
 /// Makes of a stored object and its replacement the object to be stored. Both are of the request's version.
@@ -51,6 +55,9 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, mut new: Value) -> Resul
         Scope::Status => {
             let mut whole = old.clone();
             carry(&mut whole, &new, "status");
+            if request.track.is_none() {
+                carry_meta(&mut whole, &new, "managedFields");
+            }
             whole
         }
     };
@@ -58,11 +65,12 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, mut new: Value) -> Resul
     if served.is_core("services") {
         keep_addresses(old, &mut new);
     }
-    let mut admitted = admit(served, new, Some(old), unknown, request.strictness)?;
+    let mut admitted = admit(served, new, Some(old), unknown, request.strictness, request.track)?;
     if served.generation && desired_differs(served, old, &admitted.object) {
         let generation = meta_map(old).and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0);
         set_meta(&mut admitted.object, "generation", generation + 1);
     }
+    fields::forget_times(old, &mut admitted.object);
     Ok(admitted)
 }
 
@@ -142,14 +150,13 @@ fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Fa
         "generation",
         "generateName",
         "resourceVersion",
-        "managedFields",
     ] {
         carry_meta(new, old, field);
     }
     if let Some(metadata) = meta_mut(new) {
         metadata.remove("selfLink");
         // An emptied list or map is a missing one, or removing the last entry twice would be two versions.
-        metadata.retain(|_, value| !(is_empty(value)));
+        metadata.retain(|field, value| field == "managedFields" || !is_empty(value));
     }
     Ok(())
 }

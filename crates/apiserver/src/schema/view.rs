@@ -61,9 +61,9 @@ impl<'a> View<'a> {
         self.node.kind.map(|kind| match kind {
             Kind::Object => ViewKind::Object,
             Kind::Array => ViewKind::Array,
-            Kind::String => {
-                ViewKind::Text { plain: self.node.checks.as_ref().is_none_or(|checks| checks.format.is_none()) }
-            }
+            Kind::String => ViewKind::Text {
+                plain: self.node.checks.as_ref().is_none_or(|checks| checks.format.is_none()),
+            },
             Kind::Integer | Kind::Number => ViewKind::Number,
             Kind::Boolean => ViewKind::Bool,
         })

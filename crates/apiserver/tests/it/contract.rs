@@ -54,8 +54,8 @@ async fn what_is_not_served_is_not_found() {
             "APPLY",
             "/api/v1/namespaces/default/pods/a",
             pod("a"),
-            415,
-            json!({"reason": "UnsupportedMediaType"}),
+            422,
+            json!({"message": "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"}),
         ),
     ])
     .await;

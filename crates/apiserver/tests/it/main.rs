@@ -1,6 +1,7 @@
 //! The contract of the API server, driven through its router as a client would.
 
 #[cfg(test)]
+mod apply;
 mod builtins;
 #[cfg(test)]
 mod certificates;

@@ -9,7 +9,9 @@ use super::{World, conflicts};
 #[test]
 fn what_is_no_longer_applied_goes_unless_somebody_else_has_it() {
     let mut world = World::new();
-    world.apply("a", json!({"spec": {"image": "x", "replicas": 1, "env": {"A": "1", "B": "2"}}}), false).unwrap();
+    world
+        .apply("a", json!({"spec": {"image": "x", "replicas": 1, "env": {"A": "1", "B": "2"}}}), false)
+        .unwrap();
     assert_eq!(world.name(), "w");
     assert_eq!(
         world.owners(),
@@ -85,7 +87,9 @@ fn lists_merge_by_their_type() {
 fn items_go_with_their_last_owner() {
     let mut world = World::new();
     let item = |name: &str, value: &str| json!({"name": name, "value": value});
-    world.apply("a", json!({"spec": {"tags": ["x", "y"], "items": [item("p", "1"), item("q", "2")]}}), false).unwrap();
+    world
+        .apply("a", json!({"spec": {"tags": ["x", "y"], "items": [item("p", "1"), item("q", "2")]}}), false)
+        .unwrap();
     world.update("u", |object| {
         object["spec"]["items"][0]["args"] = json!(["v"]);
         object["spec"]["items"].as_array_mut().unwrap().push(item("r", "3"));
@@ -118,7 +122,10 @@ fn duplicates_are_refused() {
             ".spec.items: element 0: associative list with keys has an element that omits all key fields [\"name\"] \
              (and doesn't have default values for any key fields)",
         ),
-        (json!({"items": [null]}), ".spec.items: element 0: associative list with keys may not have a null element"),
+        (
+            json!({"items": [null]}),
+            ".spec.items: element 0: associative list with keys may not have a null element",
+        ),
         (
             json!({"image": 1, "replicas": "1"}),
             "errors:\n  .spec.image: expected string, got &value.valueUnstructured{Value:1}\n  .spec.replicas: \
@@ -154,7 +161,8 @@ fn what_was_there_before_the_first_apply_has_an_owner() {
 #[test]
 fn kubectl_takes_over_what_it_applied_on_its_own() {
     let record = "kubectl.kubernetes.io/last-applied-configuration";
-    let config = json!({"apiVersion": super::V1, "kind": "Widget", "metadata": {"name": "w"}, "spec": {"image": "x"}});
+    let config =
+        json!({"apiVersion": super::V1, "kind": "Widget", "metadata": {"name": "w"}, "spec": {"image": "x"}});
     let mut world = World::new();
     world.update("kubectl-client-side-apply", |object| {
         object["spec"] = json!({"image": "x", "replicas": 1});

@@ -65,6 +65,10 @@ impl Versions for Alone {
     fn convert_back(&self, object: Value) -> Value {
         object
     }
+
+    fn blank(&self) -> Value {
+        World::blank()
+    }
 }
 
 /// One object and its type.
@@ -94,7 +98,6 @@ impl World {
             kind: "Widget",
             own: Version { shape: Shape::Resource(self.schema.view()), reset: Set::of_fields(reset) },
             versions: &Alone,
-            blank: Self::blank(),
             stale: false,
         };
         let now = format!("2026-01-01T00:00:{:02}Z", self.now);
@@ -112,7 +115,8 @@ impl World {
         let mut whole = json!({"apiVersion": V1, "kind": "Widget", "metadata": {"name": "w"}});
         json_patch::merge(&mut whole, &config);
         let live = self.live();
-        let object = self.run(manager, false, |target, writer| apply(target, writer, &live, &whole, force))?;
+        let object =
+            self.run(manager, false, |target, writer| apply(target, writer, &live, &whole, force))?;
         self.stored(object);
         Ok(())
     }
@@ -140,11 +144,7 @@ impl World {
     /// The owners: name, operation, fields.
     pub(super) fn owners(&self) -> Value {
         let list = self.object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-        Value::Array(
-            list.iter()
-                .map(|e| json!([e["manager"], e["operation"], e["fieldsV1"]]))
-                .collect(),
-        )
+        Value::Array(list.iter().map(|e| json!([e["manager"], e["operation"], e["fieldsV1"]])).collect())
     }
 
     pub(super) fn spec(&self) -> &Value {

@@ -35,12 +35,8 @@ fn spec() -> impl Strategy<Value = Value> {
     let env = proptest::collection::btree_map("[A-D]", "[a-c]", 0..4).prop_map(|map| json!(map));
     let nested = (proptest::option::of("[a-c]"), proptest::option::of("[a-c]"))
         .prop_map(|(a, x)| json!({"a": a, "deep": {"x": x}}));
-    let free = prop_oneof![
-        text(),
-        (0..3i32).prop_map(|n| json!({"n": n, "l": [n]})),
-        Just(json!({})),
-    ]
-    .prop_map(|value| json!({"k": value}));
+    let free = prop_oneof![text(), (0..3i32).prop_map(|n| json!({"n": n, "l": [n]})), Just(json!({})),]
+        .prop_map(|value| json!({"k": value}));
     (
         some(text().boxed()),
         some(list(text().boxed(), "").boxed()),
@@ -50,8 +46,16 @@ fn spec() -> impl Strategy<Value = Value> {
         some(free.boxed()),
     )
         .prop_map(|(image, tags, items, env, nested, free)| {
-            let all = [("image", image), ("tags", tags), ("items", items), ("env", env), ("nested", nested), ("free", free)];
-            let mut spec = Value::Object(all.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect());
+            let all = [
+                ("image", image),
+                ("tags", tags),
+                ("items", items),
+                ("env", env),
+                ("nested", nested),
+                ("free", free),
+            ];
+            let mut spec =
+                Value::Object(all.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))).collect());
             crate::object::drop_nulls(&mut spec);
             spec
         })

@@ -16,7 +16,8 @@ fn a_writer_owns_what_it_changed() {
     world.update("a", |object| {
         object["metadata"]["labels"] = json!({"l": "1"});
         object["metadata"]["finalizers"] = json!(["x/y"]);
-        object["spec"] = json!({"image": "x", "tags": ["t"], "args": ["1"], "items": [{"name": "i", "value": "v"}]});
+        object["spec"] =
+            json!({"image": "x", "tags": ["t"], "args": ["1"], "items": [{"name": "i", "value": "v"}]});
         object["status"] = json!({"phase": "ignored"});
     });
     assert_eq!(
@@ -40,7 +41,10 @@ fn a_writer_owns_what_it_changed() {
     assert_eq!(world.owned("b", Update), [".spec.image"]);
     assert!(!world.owned("a", Update).iter().any(|path| path.contains("items[") || path == ".spec.image"));
     let list = &world.object["metadata"]["managedFields"];
-    assert_eq!((&list[0]["time"], &list[1]["time"]), (&json!("2026-01-01T00:00:00Z"), &json!("2026-01-01T00:00:01Z")));
+    assert_eq!(
+        (&list[0]["time"], &list[1]["time"]),
+        (&json!("2026-01-01T00:00:00Z"), &json!("2026-01-01T00:00:01Z"))
+    );
 }
 
 #[test]
@@ -113,10 +117,7 @@ fn many_writers_become_one() {
     }
     let owners = world.owners();
     let names: Vec<&str> = owners.as_array().unwrap().iter().map(|o| o[0].as_str().unwrap()).collect();
-    assert_eq!(
-        names,
-        ["ancient-changes", "m06", "m07", "m08", "m09", "m10", "m11", "m12", "m13", "m14"]
-    );
+    assert_eq!(names, ["ancient-changes", "m06", "m07", "m08", "m09", "m10", "m11", "m12", "m13", "m14"]);
     let old = world.owned("ancient-changes", Update);
     assert!(old.contains(&".spec.env.K0".to_owned()) && old.contains(&".spec.env.K5".to_owned()), "{old:?}");
     assert_eq!(world.object["metadata"]["managedFields"][0]["time"], "2026-01-01T00:00:05Z");

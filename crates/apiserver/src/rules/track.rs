@@ -1,0 +1,137 @@
+//! Who owns the fields of what is served: the resources of the registry as `fields` sees them.
+
+use serde_json::{Value, json};
+
+use super::update::Scope;
+use crate::failure::Failure;
+use crate::fields::{self, Set, Shape, Target, Version, Versions, Writer};
+use crate::registry::{Catalog, Served};
+use crate::types;
+
+/// One writer at one door of one resource.
+#[derive(Clone, Copy)]
+pub(crate) struct Track<'a> {
+    pub(crate) served: &'a Served,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) writer: Writer<'a>,
+}
+
+impl Scope {
+    /// The name of the door; empty for the object itself.
+    pub(crate) fn subresource(self) -> &'static str {
+        match self {
+            Self::Main => "",
+            Self::Status => "status",
+        }
+    }
+}
+
+/// How writers share the objects of a resource.
+fn shape(served: &Served) -> Shape<'_> {
+    match (&served.schema, types::of(&served.group, &served.version, &served.kind)) {
+        (Some(schema), _) => Shape::resource(schema),
+        (None, Some(message)) => Shape::built_in(message),
+        (None, None) => Shape::Deduced,
+    }
+}
+
+/// Places that a door does not write.
+fn reset(served: &Served, subresource: &str) -> Set {
+    let paths: &[&[&str]] = match subresource {
+        "" | "finalize" if served.status => &[&["status"]],
+        "status" if served.custom => &[&["metadata"], &["spec"]],
+        "status" if served.is_core("pods") => {
+            &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
+        }
+        "status" if served.group == "apps" && served.plural == "deployments" => {
+            &[&["spec"], &["metadata", "labels"]]
+        }
+        "status" => &[&["spec"]],
+        _ => &[],
+    };
+    Set::of_fields(paths)
+}
+
+impl Track<'_> {
+    fn target(&self, stale: bool) -> Target<'_> {
+        Target {
+            api_version: &self.served.api_version,
+            kind: &self.served.kind,
+            own: Version { shape: shape(self.served), reset: reset(self.served, self.writer.subresource) },
+            versions: self,
+            stale,
+        }
+    }
+
+    /// Says in a new object who made it.
+    pub(crate) fn created(&self, new: &mut Value) {
+        fields::update(&self.target(false), &self.writer, &self.blank(), new);
+    }
+
+    /// Says in a changed object who owns what now.
+    pub(crate) fn updated(&self, old: &Value, new: &mut Value) {
+        fields::update(&self.target(self.served.is_stale(old)), &self.writer, old, new);
+    }
+
+    /// What a configuration makes of an object, or of none.
+    pub(crate) fn applied(&self, old: Option<&Value>, config: &Value, force: bool) -> Result<Value, Failure> {
+        let target = self.target(old.is_some_and(|old| self.served.is_stale(old)));
+        let blank;
+        let live = match old {
+            Some(old) => old,
+            None => {
+                blank = self.blank();
+                &blank
+            }
+        };
+        fields::apply(&target, &self.writer, live, config, force).map_err(Failure::apply)
+    }
+
+    pub(super) fn sibling(&self, api_version: &str) -> Option<&Served> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let served = self.catalog.get(group, version, &self.served.plural)?;
+        (served.table == self.served.table).then_some(served)
+    }
+}
+
+impl Versions for Track<'_> {
+    fn version(&self, api_version: &str) -> Option<Version<'_>> {
+        let served = self.sibling(api_version)?;
+        // The object of a custom resource hides its status from its own version only; other doors agree in all.
+        let reset = match (served.custom, self.writer.subresource) {
+            (true, "") => Set::default(),
+            (_, subresource) => reset(served, subresource),
+        };
+        Some(Version { shape: shape(served), reset })
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Value {
+        let mut object = object.clone();
+        if let Some(served) = self.sibling(api_version) {
+            self.served.store_form(&mut object);
+            served.present(&mut object);
+        }
+        object
+    }
+
+    fn convert_back(&self, mut object: Value) -> Value {
+        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(served) = self.sibling(&api_version) {
+            served.store_form(&mut object);
+            self.served.present(&mut object);
+        }
+        object
+    }
+
+    fn blank(&self) -> Value {
+        let mut blank = match types::of(&self.served.group, &self.served.version, &self.served.kind) {
+            Some(message) if !self.served.custom => fields::blank(message),
+            _ => json!({}),
+        };
+        if let Some(map) = blank.as_object_mut() {
+            map.insert("apiVersion".into(), (&*self.served.api_version).into());
+            map.insert("kind".into(), self.served.kind.as_str().into());
+        }
+        blank
+    }
+}
