@@ -20,6 +20,7 @@ mod readiness;
 mod roles;
 pub mod schema;
 mod socket;
+mod streams;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -134,7 +135,7 @@ impl Host {
         if let Some(mut node) = options.node {
             node.clock = Arc::clone(&options.clock);
             let (name, node) = (node.name.clone(), Node::new(client.clone(), node));
-            machine.set(node.logs(), node.metrics(), name, node.ready());
+            machine.set(name, &node);
             let ready = node.ready();
             readiness.add("node", Some(move || *ready.borrow()));
             let shutdown = roles.shutdown();
@@ -241,6 +242,7 @@ fn open(
     }
     if options.node.is_some() {
         server = server.pod_logs(Arc::new(machine.clone()));
+        server = server.pod_streams(Arc::new(machine.clone()));
         server = server.extension(machine::metrics(machine.clone(), Arc::clone(&options.clock)));
     }
     Ok(Server::open(server)?)

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use trainyard_apiserver::logs::{LogError, LogRequest, LogStream, PodLogs};
 use trainyard_apiserver::selector::LabelSelector;
 use trainyard_apiserver::{Extension, ExtensionResource};
-use trainyard_node::{ContainerUsage, LogQuery, NodeLogs, NodeMetrics};
+use trainyard_node::{ContainerUsage, LogQuery, Node, NodeLogs, NodeMetrics, NodeStreams};
 
 use crate::Clock;
 
@@ -35,19 +35,16 @@ pub(crate) struct Machine(Arc<Mutex<Option<Parts>>>);
 struct Parts {
     logs: NodeLogs,
     metrics: NodeMetrics,
+    streams: NodeStreams,
     name: String,
     ready: watch::Receiver<bool>,
 }
 
 impl Machine {
-    pub(crate) fn set(
-        &self,
-        logs: NodeLogs,
-        metrics: NodeMetrics,
-        name: String,
-        ready: watch::Receiver<bool>,
-    ) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Parts { logs, metrics, name, ready });
+    pub(crate) fn set(&self, name: String, node: &Node) {
+        let (logs, metrics, streams, ready) = (node.logs(), node.metrics(), node.streams(), node.ready());
+        let parts = Parts { logs, metrics, streams, name, ready };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(parts);
     }
 
     /// The node has ended.
@@ -66,6 +63,10 @@ impl Machine {
 
     pub(crate) fn metrics(&self) -> Option<NodeMetrics> {
         self.parts().map(|parts| parts.metrics)
+    }
+
+    pub(crate) fn streams(&self) -> Option<NodeStreams> {
+        self.parts().map(|parts| parts.streams)
     }
 
     /// Returns once the node has seen all pods; at once without a node.
@@ -87,7 +88,7 @@ fn last_run(pod: &Value, container: &str) -> Option<u32> {
     id.rsplit('/').next()?.parse().ok()
 }
 
-fn text(pod: &Value, field: &str) -> String {
+pub(crate) fn text(pod: &Value, field: &str) -> String {
     let found = pod.pointer(&format!("/metadata/{field}")).and_then(Value::as_str);
     found.unwrap_or_default().to_owned()
 }
@@ -119,6 +120,7 @@ impl PodLogs for Machine {
                 since: request.since,
                 limit_bytes: request.limit_bytes,
                 timestamps: request.timestamps,
+                ..LogQuery::default()
             };
             Ok(logs.read(dir, query).boxed())
         })

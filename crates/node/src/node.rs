@@ -22,6 +22,7 @@ use crate::placing::{Placing, Verdict};
 use crate::pod::Worker;
 use crate::schedule::has_ended;
 use crate::shared::Shared;
+use crate::streams::NodeStreams;
 use crate::watch::{Seen, pods};
 
 /// Pods of one job are created one after the other; a moment's patience places them together.
@@ -52,6 +53,11 @@ impl Node {
     /// Reads the logs of this node's containers.
     pub fn logs(&self) -> NodeLogs {
         NodeLogs::new(Arc::clone(&self.shared))
+    }
+
+    /// Runs commands in this node's containers and reaches the ports of its pods.
+    pub fn streams(&self) -> NodeStreams {
+        NodeStreams::new(Arc::clone(&self.shared))
     }
 
     /// Measures what this node's containers use.

@@ -135,8 +135,6 @@ impl Notes {
         }
         let devices = any(&container.volume_devices);
         self.when(devices, "volumeDevices: block devices are not handed to containers");
-        self.when(container.tty == Some(true), "tty: processes write into a log");
-        self.when(container.stdin == Some(true), "stdin: processes read from an empty input");
         let rules = any(&container.restart_policy_rules);
         self.when(rules, "restartPolicyRules: restartPolicy alone decides");
         let mounts = container.volume_mounts.iter().flatten();

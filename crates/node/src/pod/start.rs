@@ -122,6 +122,10 @@ async fn spec(
         env.insert(VISIBLE_GPUS.into(), gpus_of_container(pod, &container.name).join(","));
     }
     env.extend(own);
+    let tty = container.tty == Some(true);
+    if tty {
+        env.entry("TERM".into()).or_insert_with(|| "xterm".into());
+    }
     let working_dir = container.working_dir.clone().filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let (user, group) = ids(pod, container);
     Ok(ContainerSpec {
@@ -138,6 +142,9 @@ async fn spec(
         user,
         group,
         limits: limits(container),
+        stdin: container.stdin == Some(true),
+        stdin_once: container.stdin_once == Some(true),
+        tty,
         open_files: shared.options.open_files,
         log: shared.options.log,
         orphan: orphan(shared, pod),

@@ -23,6 +23,9 @@ pub enum RuntimeError {
     /// The container does not run, so nothing can be run inside it.
     #[error("the container does not run")]
     NotRunning,
+    /// A command could not be started inside the container.
+    #[error("{0}")]
+    CannotRun(String),
     /// A command took too long and was ended.
     #[error("the command took longer than {0:?}")]
     Timeout(Duration),

@@ -23,6 +23,12 @@ pub(crate) const LOCK: &str = "shim.lock";
 pub(crate) const LOG: &str = "log";
 /// A request to end the container.
 pub(crate) const STOP: &str = "stop";
+/// What is written here is what the container's program reads.
+pub(crate) const STDIN: &str = "stdin";
+/// A request to end the container's input.
+pub(crate) const STDIN_OVER: &str = "stdin.over";
+/// How large the container's terminal should be: columns and rows.
+pub(crate) const WINDOW: &str = "window";
 /// The control groups the container is in, one path a line.
 pub(crate) const CGROUPS: &str = "cgroups";
 /// Where a container's mounts are prepared; holds something only inside the container's own mount namespace.

@@ -3,6 +3,7 @@
 //! The runtime keeps nothing in memory. A run of a container is a directory, and what is known about it is what its shim
 //! wrote there; a control plane that comes back asks the same questions about the same directory.
 
+mod attach;
 pub(crate) mod cgroup;
 mod error;
 mod exec;
@@ -11,6 +12,8 @@ mod live;
 pub mod logs;
 mod lost;
 mod peer;
+pub(crate) mod pty;
+mod run;
 mod spec;
 mod start;
 pub(crate) mod state;
@@ -34,6 +37,7 @@ pub use self::exec::ExecOutcome;
 use self::files::{CLAIM, LOCK, STOP, StopRequest};
 pub use self::live::{end_all, running_under};
 use self::peer::Peer;
+pub use self::run::{Streams, WindowSize};
 pub use self::spec::{ContainerSpec, Enforceable, Exit, ExitReason, Limits, LogRules, Mount, Orphan};
 use self::state::State;
 pub use self::usage::Usage;

@@ -25,6 +25,15 @@ pub struct ContainerSpec {
     pub group: Option<u32>,
     /// Resource limits, where the machine can keep them.
     pub limits: Limits,
+    /// Its input can be written to; otherwise it is empty.
+    #[serde(default)]
+    pub stdin: bool,
+    /// Its input ends with the first who writes to it.
+    #[serde(default)]
+    pub stdin_once: bool,
+    /// It runs in a terminal.
+    #[serde(default)]
+    pub tty: bool,
     /// The soft limit of open files; as it is if absent.
     #[serde(default)]
     pub open_files: Option<u64>,
@@ -32,6 +41,13 @@ pub struct ContainerSpec {
     pub log: LogRules,
     /// What happens when the control plane goes away.
     pub orphan: Orphan,
+}
+
+impl ContainerSpec {
+    /// Whether somebody may sit in front of it.
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.stdin || self.tty
+    }
 }
 
 /// A file or directory of the machine that the container sees at another place.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::SigSet;
@@ -15,20 +15,24 @@ use crate::runtime::files::read_spec;
 use crate::runtime::state::State;
 
 /// As shells do when they cannot run a command.
-const CANNOT: u8 = 126;
+pub(super) const CANNOT: u8 = 126;
 
 /// Becomes the command, in the place of the container's program: its groups, namespaces, root, user, directory and
 /// environment.
 pub(super) fn main(dir: &Path, command: &[OsString]) -> ExitCode {
     let command: Vec<String> = command.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    fail(CANNOT, &become_command(dir, &command))
+    fail(CANNOT, &become_command(dir, &command, false))
 }
 
-fn become_command(dir: &Path, command: &[String]) -> String {
-    let spec = match read_spec(dir) {
+/// Returns only if that failed, with the reason. Its standard streams are the command's.
+pub(super) fn become_command(dir: &Path, command: &[String], terminal: bool) -> String {
+    let mut spec = match read_spec(dir) {
         Ok(spec) => spec,
         Err(error) => return format!("the container's description cannot be read: {error}"),
     };
+    if terminal {
+        spec.env.entry("TERM".into()).or_insert_with(|| "xterm".into());
+    }
     let Ok(Some(State::Running { pid, .. })) = State::read(dir) else {
         return "the container does not run".to_owned();
     };
@@ -37,7 +41,7 @@ fn become_command(dir: &Path, command: &[String]) -> String {
         return format!("the container's control group cannot be entered: {error}");
     }
     match enter(pid).and_then(|()| program::settle(&spec)) {
-        Ok(()) => program::exec(&spec, command),
+        Ok(()) => program::exec(&spec, command, Stdio::inherit()),
         Err(message) => message,
     }
 }

@@ -4,17 +4,19 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::getppid;
+use nix::unistd::{Uid, fchown, getppid, setsid};
+use rustix::process::ioctl_tiocsctty;
 
 use super::{mounts, program};
 use crate::lock;
 use crate::open_files::limit_open_files;
+use crate::runtime::ContainerSpec;
 use crate::runtime::cgroup::Cgroups;
-use crate::runtime::files::{LOCK, read_spec};
+use crate::runtime::files::{LOCK, STDIN, read_spec};
 
 /// Prepares everything and becomes the program. Its standard input is the shim's ear: what is written there is why the
 /// program did not start, and its end without a word is the good news.
@@ -39,6 +41,10 @@ fn become_program(dir: &Path) -> String {
     if let Err(error) = groups.join() {
         return format!("it cannot be put into its control group: {error}");
     }
+    let stdin = match input(dir, &spec) {
+        Ok(stdin) => stdin,
+        Err(error) => return format!("its input cannot be set up: {error}"),
+    };
     if let Err(message) = mounts::enter(dir, &spec.mounts).and_then(|()| program::settle(&spec)) {
         return message;
     }
@@ -53,5 +59,20 @@ fn become_program(dir: &Path) -> String {
     if shim != u32::try_from(getppid().as_raw()).ok() {
         return "its shim is gone".to_owned();
     }
-    program::exec(&spec, &spec.command)
+    program::exec(&spec, &spec.command, stdin)
+}
+
+/// What the program reads: its terminal, what others write for it, or nothing. Opened before anything else changes.
+fn input(dir: &Path, spec: &ContainerSpec) -> io::Result<Stdio> {
+    if spec.tty {
+        setsid()?;
+        let terminal = io::stdout().as_fd().try_clone_to_owned()?;
+        ioctl_tiocsctty(&terminal)?;
+        let _may_be_its_owner_already = fchown(&terminal, spec.user.map(Uid::from_raw), None);
+        return Ok(Stdio::from(terminal));
+    }
+    match spec.stdin {
+        true => File::open(dir.join(STDIN)).map(Stdio::from),
+        false => Ok(Stdio::null()),
+    }
 }

@@ -88,6 +88,12 @@ impl Log {
         self.flush();
     }
 
+    /// Writes what there is of lines that have not ended: somebody may wait for a prompt.
+    pub(super) fn show_open_lines(&mut self) {
+        self.close(Source::Stdout);
+        self.close(Source::Stderr);
+    }
+
     fn open_line(&mut self, source: Source) -> &mut Vec<u8> {
         let [stdout, stderr] = &mut self.open;
         match source {

@@ -8,12 +8,14 @@
 mod claim;
 mod exec;
 mod init;
+mod input;
 mod kill;
 mod log;
 mod mirror;
 mod mounts;
 mod outcome;
 mod program;
+mod run;
 mod start;
 mod supervise;
 
@@ -26,7 +28,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 
 /// Runs a shim or one of its helpers: `shim DIR [LABEL]`, `shim-init DIR`, `shim-exec DIR PROGRAM [ARGUMENT…]`,
-/// `shim-probe`. To be called before any thread exists, since some of what it does is denied to a process with several.
+/// `shim-run DIR REPORT plain|tty PROGRAM [ARGUMENT…]`, `shim-probe`. To be called before any thread exists, since some of what it does is denied to a process with several.
 pub fn main(args: &[OsString]) -> ExitCode {
     let mode = args.first().and_then(|mode| mode.to_str()).unwrap_or_default();
     let dir = args.get(1).map(Path::new);
@@ -35,6 +37,7 @@ pub fn main(args: &[OsString]) -> ExitCode {
         ("shim", Some(dir)) => supervise::main(dir),
         ("shim-init", Some(dir)) => init::main(dir),
         ("shim-exec", Some(dir)) => exec::main(dir, args.get(2..).unwrap_or_default()),
+        ("shim-run", Some(dir)) => run::main(dir, args.get(2..).unwrap_or_default()),
         ("shim-probe", _) => match mounts::probe() {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => fail(1, &message),
@@ -46,7 +49,7 @@ pub fn main(args: &[OsString]) -> ExitCode {
 /// Whether the arguments ask for a shim rather than for the program proper.
 pub fn is_mode(args: &[OsString]) -> bool {
     let mode = args.first().and_then(|mode| mode.to_str()).unwrap_or_default();
-    matches!(mode, "shim" | "shim-init" | "shim-exec" | "shim-probe")
+    matches!(mode, "shim" | "shim-init" | "shim-exec" | "shim-run" | "shim-probe")
 }
 
 /// Closes every descriptor but the standard three. Whoever started this process may have left some open by mistake, and a

@@ -27,7 +27,7 @@ pub(super) fn settle(spec: &ContainerSpec) -> Result<(), String> {
 }
 
 /// Becomes the program; returns only if that failed, with the reason.
-pub(super) fn exec(spec: &ContainerSpec, command: &[String]) -> String {
+pub(super) fn exec(spec: &ContainerSpec, command: &[String], stdin: Stdio) -> String {
     let Some((name, arguments)) = command.split_first() else {
         return "there is no command to run; set command in the container".to_owned();
     };
@@ -35,13 +35,8 @@ pub(super) fn exec(spec: &ContainerSpec, command: &[String]) -> String {
         Ok(program) => program,
         Err(message) => return message,
     };
-    let error = Command::new(&program)
-        .arg0(name)
-        .args(arguments)
-        .env_clear()
-        .envs(&spec.env)
-        .stdin(Stdio::null())
-        .exec();
+    let error =
+        Command::new(&program).arg0(name).args(arguments).env_clear().envs(&spec.env).stdin(stdin).exec();
     why_not(&program, &error)
 }
 

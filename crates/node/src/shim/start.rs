@@ -1,7 +1,7 @@
 //! Starting the container's program, and hearing whether that worked.
 
-use std::fs::OpenOptions;
-use std::io::{self, PipeReader, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,9 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
 use nix::unistd::Pid;
 
+use super::input::Input;
 use crate::runtime::files::{CLAIM, Claim, boot_id};
+use crate::runtime::{ContainerSpec, pty};
 
 /// A program on its way to run.
 #[derive(Debug)]
@@ -20,34 +22,46 @@ pub(super) struct Started {
     /// The process, and its group: first the helper that prepares everything, then the program itself.
     pub(super) pid: Pid,
     /// What the program writes.
-    pub(super) stdout: PipeReader,
-    pub(super) stderr: PipeReader,
+    pub(super) stdout: File,
+    /// What it writes beside; a terminal has one output only.
+    pub(super) stderr: Option<File>,
+    /// What it reads.
+    pub(super) input: Input,
     /// Says why the program could not be started; ends without a word when it was.
-    pub(super) verdict: PipeReader,
+    pub(super) verdict: File,
 }
 
 /// Starts the helper that becomes the program. Its standard input is the pipe on which it reports: the one way to hand
 /// it a descriptor that it can close when the program starts.
-pub(super) fn start(dir: &Path) -> io::Result<Started> {
-    let (stdout, out) = io::pipe()?;
-    let (stderr, err) = io::pipe()?;
-    let (verdict, report) = io::pipe()?;
-    for end in [&stdout, &stderr, &verdict] {
-        fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-    }
-    let _only_for_cleaning_up = note(dir, [fstat(&stdout)?.st_ino, fstat(&stderr)?.st_ino]);
-    let child = Command::new("/proc/self/exe")
-        .arg0("trainyard")
-        .arg("shim-init")
-        .arg(dir)
-        .env_clear()
-        .stdin(Stdio::from(OwnedFd::from(report)))
-        .stdout(Stdio::from(OwnedFd::from(out)))
-        .stderr(Stdio::from(OwnedFd::from(err)))
-        .process_group(0)
-        .spawn()?;
+pub(super) fn start(dir: &Path, spec: &ContainerSpec) -> io::Result<Started> {
+    let mut input = Input::open(dir, spec)?;
+    let mut helper = Command::new("/proc/self/exe");
+    helper.arg0("trainyard").arg("shim-init").arg(dir).env_clear();
+    let (verdict, report) = pipe()?;
+    helper.stdin(report);
+    let (stdout, stderr) = if spec.tty {
+        let (player, end) = pty::open()?;
+        helper.stdout(Stdio::from(end.try_clone()?)).stderr(Stdio::from(end));
+        let player = File::from(player);
+        input.plays(player.try_clone()?);
+        (player, None)
+    } else {
+        let ((stdout, out), (stderr, err)) = (pipe()?, pipe()?);
+        let _only_for_cleaning_up = note(dir, [fstat(&stdout)?.st_ino, fstat(&stderr)?.st_ino]);
+        // With a terminal the helper makes a session of its own, which no leader of a group can.
+        helper.stdout(out).stderr(err).process_group(0);
+        (stdout, Some(stderr))
+    };
+    let child = helper.spawn()?;
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-    Ok(Started { pid: Pid::from_raw(pid), stdout, stderr, verdict })
+    Ok(Started { pid: Pid::from_raw(pid), stdout, stderr, input, verdict })
+}
+
+/// A pipe whose reading end does not block.
+fn pipe() -> io::Result<(File, Stdio)> {
+    let (reader, writer) = io::pipe()?;
+    fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok((File::from(OwnedFd::from(reader)), Stdio::from(OwnedFd::from(writer))))
 }
 
 fn note(dir: &Path, pipes: [u64; 2]) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The shim itself: one loop that moves output into the log, hears of children and requests, and keeps the time.
 
-use std::io::{self, PipeReader, Read};
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +16,7 @@ use nix::sys::stat::{Mode, umask};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::{chdir, setsid};
 
+use super::input::Input;
 use super::log::{Log, Source};
 use super::start::{Started, start};
 use super::{claim, kill, now, outcome};
@@ -57,7 +59,7 @@ fn run(dir: &Path) -> io::Result<()> {
         Err(error) => outcome::start_error(format!("its description cannot be read: {error}"), tried_at),
         Ok(spec) => {
             let groups = Cgroups::create(dir, spec.limits);
-            let exit = match start(dir) {
+            let exit = match start(dir, &spec) {
                 Err(error) => outcome::start_error(format!("no process could be started: {error}"), tried_at),
                 Ok(started) => Supervisor::new(dir, &spec, &groups, signals, started).run(),
             };
@@ -86,9 +88,10 @@ struct Supervisor<'a> {
     groups: &'a Cgroups,
     signals: SignalFd,
     pid: nix::unistd::Pid,
-    stdout: Option<PipeReader>,
-    stderr: Option<PipeReader>,
-    verdict: Option<PipeReader>,
+    stdout: Option<File>,
+    stderr: Option<File>,
+    verdict: Option<File>,
+    input: Input,
     complaint: Vec<u8>,
     log: Log,
     buffer: Vec<u8>,
@@ -120,8 +123,9 @@ impl<'a> Supervisor<'a> {
             signals,
             pid: started.pid,
             stdout: Some(started.stdout),
-            stderr: Some(started.stderr),
+            stderr: started.stderr,
             verdict: Some(started.verdict),
+            input: started.input,
             complaint: Vec::new(),
             log: Log::new(dir, spec.log),
             buffer: vec![0; CHUNK],
@@ -145,8 +149,9 @@ impl<'a> Supervisor<'a> {
             }
             self.wait(self.timeout());
             self.hear_signals();
-            if Instant::now() >= self.next_read {
-                self.read_all();
+            self.input.pass_on();
+            if Instant::now() >= self.next_read && !self.read_all() && self.spec.is_interactive() {
+                self.log.show_open_lines();
             }
         }
         let reaped = kill::kill_all(self.pid, self.groups);
@@ -178,6 +183,7 @@ impl<'a> Supervisor<'a> {
         let mut fds: Vec<PollFd<'_>> = std::iter::once(self.signals.as_fd())
             .chain(pipes)
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .chain(self.input.waits_for())
             .collect();
         let _looked_at_anyway = poll(&mut fds, PollTimeout::from(millis));
     }
@@ -195,6 +201,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Some(Signal::SIGUSR1) => {
                     self.obey_request();
+                    self.input.obey(&self.dir);
                 }
                 _ => {}
             }
@@ -204,6 +211,7 @@ impl<'a> Supervisor<'a> {
     fn tick(&mut self) {
         self.next_tick = Instant::now() + TICK;
         self.obey_request();
+        self.input.obey(&self.dir);
         let Some(after) = self.spec.orphan.after_seconds else { return };
         if lock::is_held(&self.spec.orphan.lock) {
             self.alone_since = None;
@@ -262,6 +270,12 @@ impl<'a> Supervisor<'a> {
             Ok(count) => {
                 self.log.take(source, self.buffer.get(..count).unwrap_or_default());
                 count
+            }
+            // The terminal of which nobody has the other end any more.
+            Err(error) if error.raw_os_error() == Some(nix::libc::EIO) => {
+                *pipe = None;
+                self.log.close(source);
+                0
             }
             Err(_) => 0,
         }

@@ -44,6 +44,9 @@ impl Bench {
             user: None,
             group: None,
             limits: Limits::default(),
+            stdin: false,
+            stdin_once: false,
+            tty: false,
             open_files: None,
             log: LogRules { max_bytes: 64 << 20, max_files: 5 },
             orphan: Orphan {

@@ -16,3 +16,4 @@ mod mounts;
 mod resources;
 mod runs;
 mod stops;
+mod streams;

@@ -18,8 +18,9 @@ use tokio::time::sleep;
 
 use self::reader::{Reader, Step};
 
-/// How often a log that is followed is looked at.
+/// How often a log that is followed is looked at, and how often by somebody who waits for an answer.
 const PAUSE: Duration = Duration::from_millis(50);
+const SHORT_PAUSE: Duration = Duration::from_millis(10);
 /// The longest last line anybody is told.
 const LINE: usize = 16 * 1024;
 
@@ -36,11 +37,51 @@ pub struct LogQuery {
     pub limit_bytes: Option<u64>,
     /// Puts the time before each line.
     pub timestamps: bool,
+    /// Only what came from here; everything if absent.
+    pub source: Option<LogSource>,
+    /// Hands on what there is of a line without waiting for its end.
+    pub parts: bool,
+}
+
+/// Where a container's output comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogSource {
+    /// Its standard output.
+    Stdout,
+    /// Its standard error.
+    Stderr,
 }
 
 /// Reads a log, oldest line first. Nothing is held in memory but the piece under way.
 pub fn read(dir: PathBuf, query: LogQuery) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
-    unfold(Some(Reader::new(dir, query)), |reader| async move {
+    follow(Reader::new(dir, query))
+}
+
+/// Reads what comes from now on: what is written after this returned is in it.
+///
+/// # Errors
+/// When the log cannot be read.
+pub(crate) async fn from_now_on(
+    dir: PathBuf,
+    source: LogSource,
+) -> io::Result<impl Stream<Item = io::Result<Bytes>> + Send + 'static> {
+    let query = LogQuery {
+        follow: true,
+        tail_lines: Some(0),
+        source: Some(source),
+        parts: true,
+        ..LogQuery::default()
+    };
+    let begun = spawn_blocking(move || {
+        let mut reader = Reader::new(dir, query);
+        reader.begin().map(|()| reader)
+    });
+    Ok(follow(begun.await.map_err(io::Error::other)??))
+}
+
+fn follow(reader: Reader) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let pause = if reader.is_attended() { SHORT_PAUSE } else { PAUSE };
+    unfold(Some(reader), move |reader| async move {
         let mut reader = reader?;
         loop {
             let done = spawn_blocking(move || {
@@ -54,7 +95,7 @@ pub fn read(dir: PathBuf, query: LogQuery) -> impl Stream<Item = io::Result<Byte
                 Ok((back, Ok(Step::Wait))) => reader = back,
                 Err(error) => return Some((Err(io::Error::other(error)), None)),
             }
-            sleep(PAUSE).await;
+            sleep(pause).await;
         }
     })
 }

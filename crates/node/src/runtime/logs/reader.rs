@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::LogQuery;
 use super::parts::{Part, parts};
 use super::record::Record;
 use super::tail;
+use super::{LogQuery, LogSource};
 use crate::lock;
 use crate::runtime::files::{CLAIM, LOCK};
 use crate::runtime::state::State;
@@ -75,7 +75,6 @@ impl Reader {
     /// Reads on.
     pub(super) fn step(&mut self) -> io::Result<Step> {
         if !self.begun {
-            self.begun = true;
             self.begin()?;
         }
         let mut chunk = vec![0; CHUNK];
@@ -97,7 +96,14 @@ impl Reader {
         }
     }
 
-    fn begin(&mut self) -> io::Result<()> {
+    /// Somebody waits for every word.
+    pub(super) fn is_attended(&self) -> bool {
+        self.query.parts
+    }
+
+    /// Finds where to begin.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        self.begun = true;
         let mut found = parts(&self.dir)?;
         let (first, at) = match self.query.tail_lines {
             Some(lines) => tail::begin(&found, lines)?,
@@ -163,6 +169,10 @@ impl Reader {
         if self.since.as_ref().is_some_and(|since| record.time < since.as_bytes()) {
             return;
         }
+        let source = if record.stderr { LogSource::Stderr } else { LogSource::Stdout };
+        if self.query.source.is_some_and(|wanted| wanted != source) {
+            return;
+        }
         let [stdout, stderr] = &mut self.open;
         let open = if record.stderr { stderr } else { stdout };
         if self.query.timestamps && open.text.is_empty() && !open.begun {
@@ -173,7 +183,7 @@ impl Reader {
         if record.whole {
             open.text.push(b'\n');
         }
-        if record.whole || open.text.len() > LONGEST {
+        if record.whole || self.query.parts || open.text.len() > LONGEST {
             open.begun = !record.whole;
             text.append(&mut open.text);
         }
