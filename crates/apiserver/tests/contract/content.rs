@@ -50,6 +50,8 @@ fn fields(mut bytes: &[u8]) -> Option<Value> {
 fn bytes_value(bytes: &[u8]) -> Value {
     let text = std::str::from_utf8(bytes).ok();
     match text.filter(|text| text.chars().all(|c| !c.is_control() || c == '\n')) {
+        // Nothing tells a version from other text here.
+        Some(text) if text.len() > 1 && text.bytes().all(|b| b.is_ascii_digit()) => json!("<number>"),
         Some(text) => json!(text),
         None => fields(bytes).unwrap_or_else(|| json!(format!("{bytes:?}"))),
     }

@@ -67,6 +67,8 @@ pub(crate) struct Step {
     pub(crate) only: Vec<String>,
     /// What is at these pointers is not compared.
     pub(crate) without: Vec<String>,
+    /// The causes of the error come in any order.
+    pub(crate) unordered: bool,
     /// Has to succeed, and its answer is not compared.
     pub(crate) quiet: bool,
 }

@@ -239,6 +239,9 @@ impl Runner<'_> {
             remove(&mut body, pointer);
         }
         self.normal.value(&mut body);
+        if step.unordered {
+            sort_causes(&mut body);
+        }
         if step.only.is_empty() {
             return body;
         }
@@ -254,6 +257,14 @@ fn is_settled(step: &Step, answer: &Answer) -> bool {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let found = |pointer: &str| body.pointer(pointer).cloned().unwrap_or_default();
     step.until.iter().all(|(pointer, wanted)| found(pointer) == *wanted)
+}
+
+/// The causes in the order of their text, and no message, which lists them in another.
+fn sort_causes(body: &mut Value) {
+    remove(body, "/message");
+    if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+        causes.sort_by_key(Value::to_string);
+    }
 }
 
 fn with(mut head: Value, name: &str, value: Value) -> Value {
