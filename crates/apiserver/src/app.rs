@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
+use crate::admission::{Attributes, Place, Relevant, Webhooks};
 use crate::auth::rbac::Rbac;
 use crate::auth::{Accounts, Authenticator, Guard, Identity};
 use crate::crd;
@@ -20,11 +21,15 @@ use crate::server::{Clock, Ready};
 use crate::store::{Key, Outcome, Store, Stored, Written};
 use crate::streams::PodStreams;
 
+/// How often a write that webhooks were asked about is tried on an object that others change meanwhile.
+pub(crate) const ATTEMPTS: usize = 8;
+
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
     pub(crate) rbac: Arc<Rbac>,
+    pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) authenticator: Arc<Authenticator>,
     /// Service accounts; without them there are no tokens.
     pub(crate) accounts: Option<Arc<Accounts>>,
@@ -111,7 +116,83 @@ impl App {
         }
     }
 
-    /// Deletes one object as a DELETE request does.
+    /// Deletes one object as a DELETE request of somebody does: webhooks are asked. Their warnings come with it.
+    pub(crate) async fn delete_as(
+        &self,
+        identity: &Identity,
+        served: &Served,
+        key: &Key,
+        options: &DeleteOptions,
+    ) -> Result<(Written, Vec<String>), Failure> {
+        let place = Place { served, subresource: "", operation: "DELETE" };
+        let relevant = self.webhooks.relevant(&self.catalog(), &place);
+        if relevant.is_empty() {
+            return Ok((self.delete(served, key, options).await?, Vec::new()));
+        }
+        Box::pin(self.delete_asking(identity, place, key, options, &relevant)).await
+    }
+
+    /// Asks, and deletes if the object is still the one that was asked about.
+    async fn delete_asking(
+        &self,
+        identity: &Identity,
+        place: Place<'_>,
+        key: &Key,
+        options: &DeleteOptions,
+        relevant: &Relevant,
+    ) -> Result<(Written, Vec<String>), Failure> {
+        let served = place.served;
+        let dry = options.is_dry();
+        for _ in 0..ATTEMPTS {
+            let seen = self.store.latest(key);
+            let outcome = self.decide_delete(served, key, options, seen.as_deref())?;
+            let old = seen.as_deref().map(Stored::value).transpose().map_err(Failure::internal)?;
+            let is_namespace = served.is_core("namespaces");
+            let mut attributes = Attributes {
+                place,
+                kind: None,
+                namespace: if is_namespace { key.name() } else { key.namespace() }.to_owned(),
+                name: key.name().to_owned(),
+                identity,
+                object: None,
+                old: old.map(|mut old| {
+                    served.present(&mut old);
+                    old
+                }),
+                options: options.show(),
+                dry,
+            };
+            let mut warnings = self.webhooks.mutate(self, relevant, &mut attributes).await?;
+            warnings.extend(self.webhooks.validate(self, relevant, &attributes).await?);
+            if let Some(written) = self.put_if(served, key, seen.as_deref(), &outcome, dry).await? {
+                return Ok((written, warnings));
+            }
+        }
+        Err(Failure::modified(served, key.name()))
+    }
+
+    /// Makes a write that was decided about a version, if that is still the newest; nothing if it is not.
+    pub(crate) async fn put_if(
+        &self,
+        served: &Served,
+        key: &Key,
+        seen: Option<&Stored>,
+        outcome: &Outcome,
+        dry: bool,
+    ) -> Result<Option<Written>, Failure> {
+        let mut stale = false;
+        let decide = |current: Option<&Stored>| {
+            stale = current.map(|stored| stored.revision) != seen.map(|stored| stored.revision);
+            if stale { Err(Failure::modified(served, key.name())) } else { Ok(outcome.clone()) }
+        };
+        let written = if dry { self.rehearse(key, decide) } else { self.transact(key, &[], decide).await };
+        match written {
+            Err(_) if stale => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// Deletes one object as a DELETE request does, without asking anybody.
     pub(crate) async fn delete(
         &self,
         served: &Served,
@@ -119,7 +200,7 @@ impl App {
         options: &DeleteOptions,
     ) -> Result<Written, Failure> {
         let decide = |current: Option<&Stored>| self.decide_delete(served, key, options, current);
-        if options.dry_run.as_ref().is_some_and(|d| !d.is_empty()) {
+        if options.is_dry() {
             return self.rehearse(key, decide);
         }
         self.transact(key, &[], decide).await

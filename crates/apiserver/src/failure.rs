@@ -1,6 +1,7 @@
 //! The `Status` a request is answered with when it fails, in the words clients know.
 
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 use crate::fields::{ApplyError, Conflict};
 use crate::registry::Served;
@@ -68,7 +69,7 @@ pub(crate) struct Failure(Box<Inner>);
 #[derive(Clone, Debug)]
 struct Inner {
     code: u16,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Map<String, Value>,
     metadata: Map<String, Value>,
@@ -77,8 +78,9 @@ struct Inner {
 }
 
 impl Failure {
-    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    fn new(code: u16, reason: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         let (details, metadata) = (Map::new(), Map::new());
+        let reason = reason.into();
         let detailed = reason == "Forbidden";
         Self(Box::new(Inner { code, reason, message: message.into(), details, metadata, detailed }))
     }
@@ -233,6 +235,21 @@ impl Failure {
             _ => format!("{qualified} {name:?} is forbidden: {why}"),
         };
         Self::new(403, "Forbidden", message).about(resource, group, name)
+    }
+
+    /// What somebody else says, in their words.
+    pub(crate) fn said(code: u16, reason: &str, message: String, details: Map<String, Value>) -> Self {
+        let mut failure = Self::new(code, reason.to_owned(), message);
+        failure.0.detailed = false;
+        failure.0.details = details;
+        failure
+    }
+
+    /// An error inside, with its text as a cause too.
+    pub(crate) fn internal_cause(why: &str) -> Self {
+        let mut failure = Self::internal(why);
+        failure.0.details.insert("causes".into(), json!([{"message": why}]));
+        failure
     }
 
     /// An error that has no reason but its text.

@@ -16,6 +16,7 @@
 //! others, and only then shows it to readers and watchers. `gc` follows the store's events and cleans up after owners,
 //! namespaces and definitions that went away.
 
+mod admission;
 mod app;
 pub mod auth;
 mod builtin;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use crate::admission::Webhooks;
 use crate::app::App;
 use crate::auth::accounts::homes;
 use crate::auth::rbac::{self, Rbac};
@@ -218,6 +219,7 @@ impl Server {
         let (stop, stopped) = watch::channel(());
         let app = App {
             rbac: Arc::new(Rbac::new(store.clone())),
+            webhooks: Arc::new(Webhooks::new(store.clone())),
             store,
             registry: Arc::new(Registry::new(options.extensions.into())),
             authenticator: Arc::new(options.authenticator),

@@ -8,13 +8,14 @@ mod sweep;
 
 use futures::future::join_all;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use self::expiry::Expiry;
 use self::graph::Graph;
 use crate::app::App;
+use crate::auth::Identity;
 use crate::crd;
 use crate::failure::Failure;
 use crate::rules::delete::{DeleteOptions, Preconditions};
@@ -26,6 +27,10 @@ const BURST: usize = 1024;
 pub(crate) const PARALLEL: usize = 64;
 /// When a look that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Who deletes what nobody needs any more, as webhooks are told.
+static COLLECTOR: LazyLock<Identity> =
+    LazyLock::new(|| Identity::account("kube-system", "generic-garbage-collector", ""));
 
 /// Runs until the server is stopped.
 pub(crate) async fn run(app: App) {

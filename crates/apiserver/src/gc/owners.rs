@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::sync::Arc;
 
+use super::COLLECTOR;
 use super::graph::Graph;
 use crate::app::App;
 use crate::failure::Failure;
@@ -91,7 +92,8 @@ pub(super) async fn collect(
     let has_dependents = graph.dependents(&stored.uid).next().is_some();
     let policy = (has(Owner::Waiting) && has_dependents).then_some(Propagation::Foreground);
     // Without an order its finalizers decide (an orphaning object stays orphaning).
-    ignore_races(app.delete(served, &stored.key, &DeleteOptions::of(&stored.uid, policy)).await)?;
+    let options = DeleteOptions::of(&stored.uid, policy);
+    ignore_races(app.delete_as(&COLLECTOR, served, &stored.key, &options).await)?;
     Ok(resolved)
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+use super::COLLECTOR;
 use super::owners::ignore_races;
 use crate::app::App;
 use crate::crd;
@@ -67,7 +68,7 @@ async fn empty(app: &App, kind: &Served, table: &str, prefix: &str) -> Result<us
     let range = Range { prefix, after: None, limit: usize::MAX };
     for stored in app.store.page(table, range).items.iter().filter(|stored| !stored.deleting) {
         let options = DeleteOptions::of(&stored.uid, Some(Propagation::Background));
-        ignore_races(app.delete(kind, &stored.key, &options).await)?;
+        ignore_races(app.delete_as(&COLLECTOR, kind, &stored.key, &options).await)?;
     }
     Ok(app.store.count(table, range))
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::body::{Input, Kind};
 use super::{Call, manager, reply};
+use crate::admission::Relevant;
 use crate::auth::rbac::Ask;
 use crate::crd;
 use crate::failure::Failure;
@@ -114,11 +115,24 @@ struct How {
 
 async fn once(call: &Call, body: Value, stamp: &Stamp<'_>, how: How) -> Result<Response, Failure> {
     let served = &call.served;
+    let relevant = call.relevant("CREATE");
+    let mut warnings = Vec::new();
+    let body = if relevant.mutates() {
+        Box::pin(mutated(call, body, stamp, how.strictness, &relevant, &mut warnings)).await?
+    } else {
+        body
+    };
     let catalog = call.app.catalog();
     let track = call.track(&catalog, "", stamp.now);
-    let Admitted { mut object, warnings } =
+    let Admitted { mut object, warnings: more } =
         create::create(served, body, stamp, how.strictness, how.tracked.then_some(&track))?;
+    warnings.extend(more);
     call.check_grant(&object, None)?;
+    if relevant.validates() {
+        let attributes = call.attributes("CREATE", "CreateOptions", Some(object.clone()), None)?;
+        check_homes(call, &homes(call), &attributes.name)?;
+        warnings.extend(Box::pin(call.app.webhooks.validate(&call.app, &relevant, &attributes)).await?);
+    }
     if served.is_crd() {
         crd::establish_as(&track, &mut object, stamp.now);
     }
@@ -142,6 +156,23 @@ async fn once(call: &Call, body: Value, stamp: &Stamp<'_>, how: How) -> Result<R
         Written::Put(stored) => reply::object(201, served, &stored, call.render, &warnings),
         Written::Kept(_) | Written::Removed(_) => Err(Failure::internal("a new object was not stored")),
     }
+}
+
+/// The body as webhooks changed it.
+async fn mutated(
+    call: &Call,
+    body: Value,
+    stamp: &Stamp<'_>,
+    strictness: crate::rules::admit::Strictness,
+    relevant: &Relevant,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Failure> {
+    let draft = create::draft(&call.served, body, stamp, strictness)?;
+    warnings.extend(draft.warnings);
+    let mut attributes = call.attributes("CREATE", "CreateOptions", Some(draft.object), None)?;
+    check_homes(call, &homes(call), &attributes.name)?;
+    warnings.extend(call.app.webhooks.mutate(&call.app, relevant, &mut attributes).await?);
+    Ok(attributes.object.unwrap_or_default())
 }
 
 /// What a new object lives in: its namespace, and its definition.

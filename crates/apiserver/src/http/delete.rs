@@ -57,16 +57,19 @@ async fn read(call: &Call, input: Input) -> Result<DeleteOptions, Failure> {
 
 pub(crate) async fn delete(call: &Call, input: Input) -> Result<Response, Failure> {
     let options = read(call, input).await?;
-    match call.app.delete(&call.served, &call.key(), &options).await? {
+    let (written, warnings) = call.app.delete_as(&call.identity, &call.served, &call.key(), &options).await?;
+    let mut response = match written {
         Written::Removed(stored) if !call.served.returns_deleted => {
             let object = stored.value().map_err(Failure::internal)?;
-            Ok(reply::success(200, &call.served, &object))
+            reply::success(200, &call.served, &object)
         }
         Written::Removed(stored) | Written::Put(stored) | Written::Kept(Some(stored)) => {
-            reply::object(200, &call.served, &stored, call.render, &[])
+            reply::object(200, &call.served, &stored, call.render, &[])?
         }
-        Written::Kept(None) => Err(Failure::not_found(&call.served, &call.name)),
-    }
+        Written::Kept(None) => return Err(Failure::not_found(&call.served, &call.name)),
+    };
+    reply::warn(&mut response, &warnings);
+    Ok(response)
 }
 
 /// Deletes what a list would show, each object by itself: one that vanished meanwhile is no error.
@@ -78,9 +81,11 @@ pub(crate) async fn delete_collection(call: &Call, input: Input) -> Result<Respo
     let mut deleted = Vec::new();
     let selected: Vec<_> = page.items.into_iter().filter(|stored| selection.matches(stored)).collect();
     for batch in selected.chunks(PARALLEL) {
-        let deletions = batch.iter().map(|stored| call.app.delete(&call.served, &stored.key, &options));
+        let deletions = batch
+            .iter()
+            .map(|stored| call.app.delete_as(&call.identity, &call.served, &stored.key, &options));
         for (stored, result) in batch.iter().zip(join_all(deletions).await) {
-            match result {
+            match result.map(|(written, _)| written) {
                 Ok(Written::Put(after) | Written::Removed(after)) => deleted.push(after),
                 Ok(Written::Kept(_)) => deleted.push(Arc::clone(stored)),
                 Err(failure) if failure.code() == 404 => {}

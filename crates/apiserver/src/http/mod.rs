@@ -7,6 +7,7 @@ mod create;
 mod delete;
 mod encode;
 mod get;
+mod hooks;
 mod list;
 mod log;
 mod manager;
@@ -69,6 +70,8 @@ pub(crate) struct Call {
     namespace: String,
     /// Empty for requests to the collection.
     name: String,
+    /// Empty for requests to the whole object.
+    subresource: String,
     query: Query,
     /// How the answer is written, and what objects are shown as in it.
     encoding: Encoding,
@@ -201,6 +204,7 @@ async fn resource(
         served: Arc::clone(served),
         namespace: namespace.unwrap_or_default(),
         name: name.unwrap_or_default(),
+        subresource: subresource.clone().unwrap_or_default(),
         query,
         encoding,
         render,
@@ -283,10 +287,13 @@ async fn sub(call: Call, subresource: &str, method: &Method, input: Input) -> Re
             None => Ok(reply::no_such_page()),
         },
         ("log", Method::GET | Method::HEAD) if pods => log::read(&call).await,
-        ("exec", Method::GET | Method::POST) if pods => stream::answered(stream::exec(&call, input)),
-        ("attach", Method::GET | Method::POST) if pods => stream::answered(stream::attach(&call, input)),
-        ("portforward", Method::GET | Method::POST) if pods => {
-            stream::answered(stream::forward(&call, input))
+        ("exec" | "attach" | "portforward", Method::GET | Method::POST) if pods => {
+            call.ask_to_connect().await?;
+            stream::answered(match subresource {
+                "exec" => stream::exec(&call, input),
+                "attach" => stream::attach(&call, input),
+                _ => stream::forward(&call, input),
+            })
         }
         ("status" | "scale", _) => Err(Failure::verb_not_allowed()),
         ("binding" | "eviction" | "log" | "exec" | "attach" | "portforward", _) if pods => {

@@ -13,6 +13,7 @@ use crate::store::{Outcome, Stored, Written};
 /// `pods/x/binding`: puts an unplaced pod on a node.
 pub(crate) async fn bind(call: &Call, input: Input) -> Result<Response, Failure> {
     let body = input.object(Kind::named("", "v1", "Binding")).await?;
+    let body = call.ask_about(("", "v1", "Binding"), body).await?;
     let node = at(&body, "target.name").and_then(Value::as_str).unwrap_or_default();
     if node.is_empty() {
         return Err(Failure::unprocessable("Binding is invalid: target.name: Required value"));
@@ -73,6 +74,7 @@ fn copy_marks(binding: &Value, pod: &mut Value) {
 /// `pods/x/eviction`: a deletion by another name, until disruption budgets are served.
 pub(crate) async fn evict(call: &Call, input: Input) -> Result<Response, Failure> {
     let body = input.object(Kind::named("policy", "v1", "Eviction")).await?;
+    let body = call.ask_about(("policy", "v1", "Eviction"), body).await?;
     let mut options: DeleteOptions = match body.get("deleteOptions") {
         None | Some(Value::Null) => DeleteOptions::default(),
         Some(value) => super::delete::options(value.clone())?,

@@ -129,13 +129,18 @@ pub(crate) fn object(
     warnings: &[String],
 ) -> Result<Response, Failure> {
     let mut response = json(code, text(served, stored, render)?);
+    warn(&mut response, warnings);
+    Ok(response)
+}
+
+/// Adds warnings to a response.
+pub(crate) fn warn(response: &mut Response, warnings: &[String]) {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(WARNING, value);
         }
     }
-    Ok(response)
 }
 
 /// A whole list: the items' texts are copied as they are, unless the client wants another form.

@@ -61,7 +61,7 @@ pub(crate) async fn patch(call: &Call, input: Input) -> Result<Response, Failure
 /// Replaces the `Scale` of an object by what `edit` makes of it.
 async fn change(
     call: &Call,
-    mut edit: impl FnMut(&Value) -> Result<Value, Failure>,
+    mut edit: impl FnMut(&Value) -> Result<Value, Failure> + Send,
 ) -> Result<Response, Failure> {
     let paths = paths(call)?;
     let (catalog, now) = (call.app.catalog(), time(call.app.now()));

@@ -39,6 +39,7 @@ struct Reference {
 
 pub(super) async fn create(call: &Call, accounts: &Accounts, input: Input) -> Result<Response, Failure> {
     let body = input.object(Kind::named(GROUP, "v1", KIND)).await?;
+    let body = call.ask_about((GROUP, "v1", KIND), body).await?;
     for (field, given, own) in
         [("name", meta(&body, "name"), &call.name), ("namespace", meta(&body, "namespace"), &call.namespace)]
     {

@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use super::body::{Input, Kind};
 use super::{Call, manager, reply};
+use crate::admission::{Attributes, Relevant};
+use crate::app::ATTEMPTS;
 use crate::crd;
 use crate::failure::Failure;
 use crate::object::{carry, meta, set_meta, time};
+use crate::rules::scale;
+use crate::rules::track::Track;
 use crate::rules::update::{self, Scope, Update, settle};
-use crate::store::{Outcome, Stored, Written};
+use crate::store::{Key, Outcome, Stored, Written};
 
 pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
     manager::check(&call.query, "UpdateOptions")?;
@@ -41,7 +45,7 @@ pub(crate) async fn modify(
     call: &Call,
     scope: Scope,
     base: Base,
-    mut edit: impl FnMut(&Value) -> Result<Value, Failure>,
+    mut edit: impl FnMut(&Value) -> Result<Value, Failure> + Send,
 ) -> Result<(Arc<Stored>, Vec<String>), Failure> {
     let served = &call.served;
     let strictness = call.query.strictness()?;
@@ -62,32 +66,18 @@ pub(crate) async fn modify(
         patched,
         track: (base != Base::Owned).then_some(&track),
     };
-    let mut warnings = Vec::new();
-    let mut before = String::new();
-    let decide = |current: Option<&Stored>| {
-        let current = current.ok_or_else(|| Failure::not_found(served, &call.name))?;
-        let mut old = current.value().map_err(Failure::internal)?;
-        served.present(&mut old);
-        meta(&old, "resourceVersion").clone_into(&mut before);
-        let mut new = edit(&old)?;
-        if served.is_core("namespaces") && scope == Scope::Main {
-            carry(&mut new, &old, "spec");
-        }
-        let admitted = update::update(&request, &old, new)?;
-        warnings = admitted.warnings;
-        let mut new = admitted.object;
-        call.check_grant(&new, Some(&old))?;
-        if served.is_crd() && scope == Scope::Main {
-            crd::establish_as(&track, &mut new, &now);
-        }
-        Ok(settle(served, &old, new))
-    };
+    let mut change =
+        Change { call, request, track: &track, now: &now, warnings: Vec::new(), before: String::new() };
     let key = call.key();
-    let written = if call.query.dry_run()? {
-        call.app.rehearse(&key, decide)?
+    let relevant = call.relevant("UPDATE");
+    let written = if !relevant.is_empty() {
+        Box::pin(change.ask(&key, &relevant, &mut edit)).await?
+    } else if call.query.dry_run()? {
+        call.app.rehearse(&key, |current| change.decide(current, &mut edit))?
     } else {
-        call.app.transact(&key, &[], decide).await?
+        call.app.transact(&key, &[], |current| change.decide(current, &mut edit)).await?
     };
+    let Change { warnings, before, .. } = change;
     match written {
         Written::Put(stored) | Written::Kept(Some(stored)) => Ok((stored, warnings)),
         // It was never stored like this, so the last version it had is shown.
@@ -97,6 +87,124 @@ pub(crate) async fn modify(
             Ok((Arc::new(Stored::rehearsed(&key, &object).map_err(Failure::internal)?), warnings))
         }
         Written::Kept(None) => Err(Failure::not_found(served, &call.name)),
+    }
+}
+
+/// A replacement on its way, and what is to be said about it.
+struct Change<'a> {
+    call: &'a Call,
+    request: Update<'a>,
+    track: &'a Track<'a>,
+    now: &'a str,
+    warnings: Vec<String>,
+    /// The version it replaces.
+    before: String,
+}
+
+impl Change<'_> {
+    fn decide(
+        &mut self,
+        current: Option<&Stored>,
+        edit: &mut impl FnMut(&Value) -> Result<Value, Failure>,
+    ) -> Result<Outcome, Failure> {
+        let old = self.old(current)?;
+        let new = self.wanted(&old, edit)?;
+        self.warnings.clear();
+        let new = self.settled(&old, new)?;
+        Ok(settle(&self.call.served, &old, new))
+    }
+
+    /// The stored object in the version of the request.
+    fn old(&mut self, current: Option<&Stored>) -> Result<Value, Failure> {
+        let current = current.ok_or_else(|| Failure::not_found(&self.call.served, &self.call.name))?;
+        let mut old = current.value().map_err(Failure::internal)?;
+        self.call.served.present(&mut old);
+        meta(&old, "resourceVersion").clone_into(&mut self.before);
+        Ok(old)
+    }
+
+    /// What the client wants instead.
+    fn wanted(
+        &self,
+        old: &Value,
+        edit: &mut impl FnMut(&Value) -> Result<Value, Failure>,
+    ) -> Result<Value, Failure> {
+        let mut new = edit(old)?;
+        if self.call.served.is_core("namespaces") && self.request.scope == Scope::Main {
+            carry(&mut new, old, "spec");
+        }
+        Ok(new)
+    }
+
+    /// What is to be stored, checked.
+    fn settled(&mut self, old: &Value, new: Value) -> Result<Value, Failure> {
+        let call = self.call;
+        let admitted = update::update(&self.request, old, new)?;
+        self.warnings.extend(admitted.warnings);
+        let mut new = admitted.object;
+        call.check_grant(&new, Some(old))?;
+        if call.served.is_crd() && self.request.scope == Scope::Main {
+            crd::establish_as(self.track, &mut new, self.now);
+        }
+        Ok(new)
+    }
+
+    /// Asks webhooks, and writes what they were asked about: if the object is another one by then, they are asked again.
+    async fn ask(
+        &mut self,
+        key: &Key,
+        relevant: &Relevant,
+        edit: &mut (impl FnMut(&Value) -> Result<Value, Failure> + Send),
+    ) -> Result<Written, Failure> {
+        let call = self.call;
+        let (served, dry) = (&call.served, call.query.dry_run()?);
+        for _ in 0..ATTEMPTS {
+            let seen = call.app.store.latest(key);
+            let old = self.old(seen.as_deref())?;
+            let mut new = self.wanted(&old, edit)?;
+            self.warnings.clear();
+            if relevant.mutates() {
+                new = self.mutated(relevant, &old, new).await?;
+            }
+            let new = self.settled(&old, new)?;
+            if relevant.validates() {
+                let attributes = self.attributes(new.clone(), old.clone())?;
+                let more = call.app.webhooks.validate(&call.app, relevant, &attributes).await?;
+                self.warnings.extend(more);
+            }
+            let outcome = settle(served, &old, new);
+            if let Some(written) = call.app.put_if(served, key, seen.as_deref(), &outcome, dry).await? {
+                return Ok(written);
+            }
+        }
+        Err(Failure::modified(served, &call.name))
+    }
+
+    async fn mutated(&mut self, relevant: &Relevant, old: &Value, new: Value) -> Result<Value, Failure> {
+        let call = self.call;
+        let draft = update::draft(&self.request, old, new)?;
+        self.warnings.extend(draft.warnings);
+        let mut attributes = self.attributes(draft.object.clone(), old.clone())?;
+        let more = call.app.webhooks.mutate(&call.app, relevant, &mut attributes).await?;
+        let mutated = attributes.object.unwrap_or_default();
+        self.warnings.extend(more);
+        match call.served.scale.as_ref().filter(|_| call.subresource == "scale") {
+            Some(paths) => scale::apply(&call.served, paths, &draft.object, &mutated),
+            None => Ok(mutated),
+        }
+    }
+
+    /// What webhooks are told; of a scale, only that.
+    fn attributes(&self, new: Value, old: Value) -> Result<Attributes<'_>, Failure> {
+        let options = if self.request.patched { "PatchOptions" } else { "UpdateOptions" };
+        let scaled = self.call.served.scale.as_ref().filter(|_| self.call.subresource == "scale");
+        let shown =
+            |object: Value| scaled.map_or_else(|| object.clone(), |paths| scale::show(paths, &object));
+        let mut attributes = self.call.attributes("UPDATE", options, Some(shown(new)), Some(shown(old)))?;
+        if scaled.is_some() {
+            attributes.kind = Some(("autoscaling", "v1", "Scale"));
+        }
+        Ok(attributes)
     }
 }
 

@@ -25,26 +25,44 @@ pub(crate) struct Admitted {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Drops what the schema does not know and fills in defaults; what was dropped.
+pub(crate) fn default(served: &Served, object: &mut Value) -> Vec<String> {
+    let mut unknown = Vec::new();
+    if let Some(schema) = &served.schema {
+        unknown = schema.prune(object);
+        schema.default(object);
+    } else {
+        builtin::defaults::apply(served, object);
+    }
+    if served.is_crd() {
+        crd::default(object);
+    }
+    unknown
+}
+
+/// An object as it is before it is checked: what webhooks are shown. `unknown` are fields found unknown before.
+pub(crate) fn draft(
+    served: &Served,
+    mut object: Value,
+    mut unknown: Vec<String>,
+    strictness: Strictness,
+) -> Result<Admitted, Failure> {
+    unknown.extend(default(served, &mut object));
+    let warnings = warnings(served, &unknown, strictness)?;
+    Ok(Admitted { object, warnings })
+}
+
 /// Checks an object whose metadata is already stamped. `unknown` are fields found unknown before. Without `track` the
 /// object already says who owns its fields.
 pub(crate) fn admit(
     served: &Served,
-    mut object: Value,
+    object: Value,
     old: Option<&Value>,
-    mut unknown: Vec<String>,
+    unknown: Vec<String>,
     strictness: Strictness,
     track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
-    if let Some(schema) = &served.schema {
-        unknown.extend(schema.prune(&mut object));
-        schema.default(&mut object);
-    } else {
-        builtin::defaults::apply(served, &mut object);
-    }
-    if served.is_crd() {
-        crd::default(&mut object);
-    }
-    let warnings = warnings(served, &unknown, strictness)?;
+    let Admitted { mut object, warnings } = draft(served, object, unknown, strictness)?;
     match (track, old) {
         (None, _) => {}
         (Some(track), None) => track.created(&mut object),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::admit::{Admitted, Strictness, admit};
+use super::admit::{self, Admitted, Strictness, admit};
 use super::track::Track;
 use crate::failure::Failure;
 use crate::object::{meta, meta_mut, metadata, set_meta};
@@ -23,6 +23,32 @@ pub(crate) struct Stamp<'a> {
 const SERVER_OWNED: &[&str] =
     &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
+/// Takes out of a request body what is not the client's to say. What is unknown in its metadata comes back.
+fn clean(served: &Served, object: &mut Value, stamp: &Stamp<'_>) -> Result<Vec<String>, Failure> {
+    let unknown = metadata::shape(served, object)?;
+    namespace(served, object, stamp.namespace)?;
+    if !meta(object, "resourceVersion").is_empty() {
+        return Err(Failure::unexpected("resourceVersion should not be set on objects to be created"));
+    }
+    if let Some(metadata) = meta_mut(object) {
+        for field in SERVER_OWNED {
+            metadata.remove(*field);
+        }
+    }
+    Ok(unknown)
+}
+
+/// Makes of a request body what webhooks are shown: it has its defaults, and no identity yet.
+pub(crate) fn draft(
+    served: &Served,
+    mut object: Value,
+    stamp: &Stamp<'_>,
+    strictness: Strictness,
+) -> Result<Admitted, Failure> {
+    let unknown = clean(served, &mut object, stamp)?;
+    admit::draft(served, object, unknown, strictness)
+}
+
 /// Makes of a request body the object to be stored.
 pub(crate) fn create(
     served: &Served,
@@ -31,15 +57,8 @@ pub(crate) fn create(
     strictness: Strictness,
     track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
-    let unknown = metadata::shape(served, &mut object)?;
-    namespace(served, &mut object, stamp.namespace)?;
-    if !meta(&object, "resourceVersion").is_empty() {
-        return Err(Failure::unexpected("resourceVersion should not be set on objects to be created"));
-    }
+    let unknown = clean(served, &mut object, stamp)?;
     if let Some(metadata) = meta_mut(&mut object) {
-        for field in SERVER_OWNED {
-            metadata.remove(*field);
-        }
         metadata.insert("uid".into(), stamp.uid.as_str().into());
         metadata.insert("creationTimestamp".into(), stamp.now.into());
         if served.generation {

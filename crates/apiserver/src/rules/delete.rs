@@ -46,6 +46,37 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
+    /// Whether nothing is to be changed.
+    pub(crate) fn is_dry(&self) -> bool {
+        self.dry_run.as_ref().is_some_and(|list| !list.is_empty())
+    }
+
+    /// As webhooks are told.
+    pub(crate) fn show(&self) -> Value {
+        let mut options = json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"});
+        let preconditions = self.preconditions.as_ref().map(|wanted| {
+            let mut shown = json!({});
+            for (field, text) in [("uid", &wanted.uid), ("resourceVersion", &wanted.resource_version)] {
+                if let (Some(text), Some(map)) = (text, shown.as_object_mut()) {
+                    map.insert(field.into(), text.as_str().into());
+                }
+            }
+            shown
+        });
+        for (field, value) in [
+            ("gracePeriodSeconds", self.grace_period_seconds.map(Value::from)),
+            ("propagationPolicy", self.propagation_policy.map(|policy| format!("{policy:?}").into())),
+            ("orphanDependents", self.orphan_dependents.map(Value::from)),
+            ("preconditions", preconditions),
+            ("dryRun", self.dry_run.clone().filter(|list| !list.is_empty()).map(Value::from)),
+        ] {
+            if let (Some(value), Some(map)) = (value, options.as_object_mut()) {
+                map.insert(field.into(), value);
+            }
+        }
+        options
+    }
+
     /// A deletion of exactly this object.
     pub(crate) fn of(uid: &str, propagation: Option<Propagation>) -> Self {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };

@@ -118,7 +118,12 @@ impl Owners<'_> {
 }
 
 /// The object with the replicas a `Scale` asks for, and its precondition.
-fn apply(served: &Served, paths: &ScalePaths, object: &Value, scale: &Value) -> Result<Value, Failure> {
+pub(crate) fn apply(
+    served: &Served,
+    paths: &ScalePaths,
+    object: &Value,
+    scale: &Value,
+) -> Result<Value, Failure> {
     let name = meta(object, "name");
     let version = meta(scale, "resourceVersion");
     if !version.is_empty() && version != meta(object, "resourceVersion") {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::admit::{Admitted, Strictness, admit};
+use super::admit::{self, Admitted, Strictness, admit};
 use super::create;
 use super::track::Track;
 use crate::failure::{Cause, Failure};
@@ -36,6 +36,16 @@ pub(crate) struct Update<'a> {
     pub(crate) patched: bool,
     /// Who writes; nobody when the replacement already says who owns what.
     pub(crate) track: Option<&'a Track<'a>>,
+}
+
+/// Makes of a replacement what webhooks are shown: it has its defaults, and is not checked yet.
+pub(crate) fn draft(request: &Update<'_>, old: &Value, mut new: Value) -> Result<Admitted, Failure> {
+    let served = request.served;
+    let unknown = metadata::shape(served, &mut new)?;
+    create::namespace(served, &mut new, request.namespace)?;
+    check_name(request, &mut new)?;
+    check_version(request, old, &new)?;
+    admit::draft(served, new, unknown, request.strictness)
 }
 
 /// Makes of a stored object and its replacement the object to be stored. Both are of the request's version.

@@ -25,7 +25,7 @@ const SHALLOW: usize = 20;
 const MAX_MESSAGE: usize = 5 << 10;
 
 /// All functions, registered once: that takes longer than any rule.
-static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
+pub(super) static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     let mut context = Context::default().with_all();
     // Two functions of the language itself that the interpreter lacks.
     context.add_function("dyn", |value: Cel| -> Result<Cel, ExecutionError> { Ok(value) });
@@ -36,7 +36,7 @@ static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     context
 });
 
-fn type_text(value: &Cel) -> &'static str {
+pub(super) fn type_text(value: &Cel) -> &'static str {
     match value {
         Cel::Int(_) => "int",
         Cel::UInt(_) => "uint",
@@ -193,7 +193,7 @@ fn message(rule: &Rule, context: &Context<'_>) -> String {
 
 /// Runs one expression. The interpreter panics on some inputs (dates out of range, for example); that must refuse the
 /// object and not end the process.
-fn run(program: &Expression, context: &Context<'_>) -> Result<Cel, String> {
+pub(super) fn run(program: &Expression, context: &Context<'_>) -> Result<Cel, String> {
     let resolve = || {
         catch_unwind(AssertUnwindSafe(|| Cel::resolve(&program.expr, context)))
             .map_err(|_| "the expression could not be evaluated".to_owned())?

@@ -74,7 +74,7 @@ pub(super) fn convert(node: &Node, value: &Value, needs: &Needs, resource: bool)
 }
 
 /// A value without a schema.
-fn raw(value: &Value) -> Cel {
+pub(super) fn raw(value: &Value) -> Cel {
     convert(&Node { preserve: true, ..Node::default() }, value, &Needs::All, false)
 }
 

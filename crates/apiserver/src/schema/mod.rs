@@ -10,6 +10,7 @@ mod celcheck;
 mod celeval;
 mod celparse;
 mod celvalue;
+mod condition;
 mod correlate;
 mod default;
 mod error;
@@ -29,6 +30,7 @@ pub(crate) mod view;
 
 use serde_json::Value;
 
+pub(crate) use condition::Condition;
 pub use error::{FieldError, FieldReason};
 use node::Node;
 use path::Path;

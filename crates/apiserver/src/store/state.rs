@@ -12,7 +12,7 @@ use super::stored::{self, Event, EventKind, Stored};
 use super::table::Table;
 
 /// What a decision makes of an object.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Outcome {
     /// Nothing changes; no revision is used.
     Keep,

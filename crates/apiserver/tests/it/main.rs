@@ -48,4 +48,6 @@ mod tables;
 #[cfg(test)]
 mod watches;
 #[cfg(test)]
+mod webhooks;
+#[cfg(test)]
 mod wire;

@@ -1,0 +1,53 @@
+//! One CEL expression over whole objects that is true or false: the `matchConditions` of webhooks.
+
+use serde_json::Value;
+
+use super::celeval::{FUNCTIONS, run, type_text};
+use super::celparse::Expression;
+use super::celvalue::raw;
+use kube_cel::cel::Value as Cel;
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(crate) struct Condition(Expression);
+
+impl Condition {
+    /// Compiles an expression; the error is for people.
+    pub(crate) fn compile(text: &str) -> Result<Self, String> {
+        Expression::parse(text).map(Self)
+    }
+
+    /// Whether it holds for these values.
+    pub(crate) fn holds(&self, variables: &[(&str, &Value)]) -> Result<bool, String> {
+        let mut context = FUNCTIONS.new_inner_scope();
+        for (name, value) in variables {
+            context.add_variable_from_value(*name, raw(value));
+        }
+        match run(&self.0, &context)? {
+            Cel::Bool(held) => Ok(held),
+            other => Err(format!("cel expression must evaluate to a bool, not {}", type_text(&other))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn conditions_see_the_object_the_old_one_and_the_request() {
+        let (object, request) =
+            (json!({"metadata": {"labels": {"a": "b"}}}), json!({"userInfo": {"username": "me"}}));
+        let holds = |text: &str| {
+            let variables = [("object", &object), ("oldObject", &Value::Null), ("request", &request)];
+            Condition::compile(text).and_then(|condition| condition.holds(&variables))
+        };
+        assert_eq!(holds("object.metadata.labels['a'] == 'b' && oldObject == null"), Ok(true));
+        assert_eq!(holds("request.userInfo.username.startsWith('you')"), Ok(false));
+        assert_eq!(holds("!has(object.metadata.name)"), Ok(true));
+        assert!(holds("object.spec.x == 1").unwrap_err().contains("no such key"));
+        assert!(holds("1 + 1").unwrap_err().contains("bool"));
+        assert!(holds("object.(").is_err());
+    }
+}
