@@ -4,6 +4,7 @@
 mod cluster;
 mod crd;
 mod generate;
+mod openapi;
 mod reference;
 mod schema;
 mod tidy;
@@ -18,6 +19,7 @@ use anyhow::{Result, bail};
 const USAGE: &str = "usage: cargo xtask <command>
   generate          write the CRDs and the field reference from the types
   generate wire     write the tables of Kubernetes' built-in types (needs Go)
+  generate openapi  record what a real server says about built-in types (needs the cluster's programs)
   generate --check  list the generated files that are stale, and fail if there are any
   tidy              check the house rules and print the size statistics
   cluster up --control-plane [--dir DIR] [--detach]
@@ -40,6 +42,10 @@ fn main() -> Result<ExitCode> {
         }
         ["generate", "wire"] => {
             println!("wrote {}", wire::write(&root)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        ["generate", "openapi"] => {
+            println!("wrote {}", openapi::write(&root)?);
             Ok(ExitCode::SUCCESS)
         }
         ["generate", "--check"] => {

@@ -30,6 +30,7 @@ mod gc;
 mod http;
 pub mod logs;
 mod object;
+mod openapi;
 pub mod patch;
 mod registry;
 mod rules;

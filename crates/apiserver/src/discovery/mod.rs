@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::failure::Failure;
 use crate::http::negotiate::Asked;
 use crate::http::{Page, Query};
-use crate::registry::Catalog;
+use crate::registry::{Catalog, Served};
 
 /// The Kubernetes version whose behaviour is served.
 const MINOR: &str = "36";
@@ -109,6 +109,11 @@ pub(crate) fn answer(
             None => return Ok(None),
         },
     }))
+}
+
+/// Whether a resource has a part of its own.
+pub(crate) fn has_subresource(served: &Served, name: &str) -> bool {
+    resources::parts(served).iter().any(|part| part.name == name)
 }
 
 /// Named groups in the order clients prefer them.

@@ -110,7 +110,7 @@ impl<'a> Entry<'a> {
 }
 
 /// The subresources: by name for built-in resources, status first for custom ones.
-fn parts(served: &Served) -> Vec<Part<'_>> {
+pub(super) fn parts(served: &Served) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     if served.status {
         let of = served.custom.then_some((served.group.as_str(), served.version.as_str()));

@@ -13,6 +13,7 @@ mod log;
 mod manager;
 mod moment;
 pub(crate) mod negotiate;
+mod openapi;
 mod patch;
 mod path;
 mod pods;
@@ -128,18 +129,16 @@ async fn route(
     request: Request<Body>,
 ) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
+    let reads = [Method::GET, Method::HEAD].contains(&parts.method);
     match path::parse(parts.uri.path()) {
         Path::Unknown => not_there(&app.catalog(), parts.uri.path()),
         Path::OpenId { keys } => Ok(open_id(&app, &parts, keys)),
-        Path::Discovery(page) => {
-            if parts.method != Method::GET && parts.method != Method::HEAD {
-                return Err(Failure::verb_not_allowed());
-            }
-            match discovery::answer(&app, &page, (&query, asked), &parts)? {
-                Some(answer) => Ok(reply::discovery(answer)),
-                None => not_there(&app.catalog(), parts.uri.path()),
-            }
-        }
+        Path::Discovery(_) | Path::OpenApi(_) if !reads => Err(Failure::verb_not_allowed()),
+        Path::Discovery(page) => match discovery::answer(&app, &page, (&query, asked), &parts)? {
+            Some(answer) => Ok(reply::discovery(answer)),
+            None => not_there(&app.catalog(), parts.uri.path()),
+        },
+        Path::OpenApi(document) => Ok(openapi::answer(&app, &document, &query, &parts.headers)),
         Path::Resource(target) => {
             let request = Request::from_parts(parts, body);
             resource(app, identity, (query, asked), target, request).await

@@ -3,6 +3,8 @@
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
+use super::openapi::Document;
+
 /// A parsed path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Path {
@@ -12,6 +14,7 @@ pub(crate) enum Path {
     OpenId {
         keys: bool,
     },
+    OpenApi(Document),
     Unknown,
 }
 
@@ -59,6 +62,10 @@ pub(crate) fn parse(path: &str) -> Path {
         }
         [".well-known", "openid-configuration"] => Path::OpenId { keys: false },
         ["openid", "v1", "jwks"] => Path::OpenId { keys: true },
+        ["openapi", "v2"] => Path::OpenApi(Document::V2),
+        ["openapi", "v3"] => Path::OpenApi(Document::V3Root),
+        ["openapi", "v3", "api", version] => document("", version),
+        ["openapi", "v3", "apis", group, version] => document(group, version),
         ["version"] => Path::Discovery(Page::Version),
         ["api"] => Path::Discovery(Page::CoreVersions),
         ["apis"] => Path::Discovery(Page::Groups),
@@ -73,6 +80,10 @@ pub(crate) fn parse(path: &str) -> Path {
 
 fn resources(group: &str, version: &str) -> Path {
     Path::Discovery(Page::Resources { group: group.into(), version: version.into() })
+}
+
+fn document(group: &str, version: &str) -> Path {
+    Path::OpenApi(Document::V3 { group: group.into(), version: version.into() })
 }
 
 fn target(group: &str, version: &str, rest: &[&str]) -> Path {

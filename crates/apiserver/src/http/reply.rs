@@ -205,6 +205,11 @@ pub(crate) fn log(body: Body) -> Response {
     respond(200, HeaderValue::from_static("text/plain"), body)
 }
 
+/// JSON that a real server takes for text.
+pub(crate) fn text_json(body: String) -> Response {
+    respond(200, TEXT, body)
+}
+
 pub(crate) fn empty(code: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = code;

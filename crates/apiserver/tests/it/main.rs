@@ -30,6 +30,8 @@ mod lists;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod openapi;
+#[cfg(test)]
 mod patches;
 #[cfg(test)]
 mod pods;
