@@ -31,7 +31,7 @@ pub(crate) fn answer(app: &App, document: &Document, query: &Query, headers: &He
 fn page(app: &App, document: &Document, query: &Query, headers: &HeaderMap) -> Response {
     match document {
         Document::V3Root => reply::text_json(openapi::root(app).to_string()),
-        Document::V2 => serve(headers, openapi::v2_hash(app), || Some(openapi::v2(app))),
+        Document::V2 => serve(headers, openapi::v2_hash(app), &V2, || Some(openapi::v2(app))),
         Document::V3 { group, version } => {
             let Some(hash) = openapi::v3_hash(app, group, version) else {
                 return reply::empty(StatusCode::NOT_FOUND);
@@ -40,7 +40,7 @@ fn page(app: &App, document: &Document, query: &Query, headers: &HeaderMap) -> R
             if !asked.is_empty() && asked != hash {
                 return moved(group, version, &hash);
             }
-            let mut response = serve(headers, hash, || openapi::v3(app, group, version));
+            let mut response = serve(headers, hash, &V3, || openapi::v3(app, group, version));
             if !asked.is_empty() && response.status() != StatusCode::NOT_ACCEPTABLE {
                 keep_for_ever(app, &mut response);
             }
@@ -49,27 +49,56 @@ fn page(app: &App, document: &Document, query: &Query, headers: &HeaderMap) -> R
     }
 }
 
+/// The second form of a document.
+struct Protobuf {
+    asked_for: &'static str,
+    /// The same without the sign that a media type must not have.
+    sent_as: HeaderValue,
+    write: fn(&str) -> Vec<u8>,
+}
+
+const V2: Protobuf = Protobuf {
+    asked_for: "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    sent_as: HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+    write: openapi::v2_protobuf,
+};
+const V3: Protobuf = Protobuf {
+    asked_for: "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+    sent_as: HeaderValue::from_static("application/com.github.proto-openapi.spec.v3.v1.0+protobuf"),
+    write: openapi::v3_protobuf,
+};
+
 /// A document, unless the client has it or cannot read it.
-fn serve(headers: &HeaderMap, hash: String, document: impl FnOnce() -> Option<String>) -> Response {
+fn serve(
+    headers: &HeaderMap,
+    hash: String,
+    protobuf: &Protobuf,
+    document: impl FnOnce() -> Option<String>,
+) -> Response {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
-    let media = |clause: &str| clause.split(';').next().unwrap_or_default().trim().to_owned();
-    let readable = accept
-        .split(',')
-        .any(|clause| ["application/json", "application/*", "*/*", ""].contains(&&*media(clause)));
+    let binary =
+        accept.split(',').find_map(|clause| match clause.split(';').next().unwrap_or_default().trim() {
+            "application/json" | "application/*" | "*/*" | "" => Some(false),
+            media if media == protobuf.asked_for || protobuf.sent_as == media => Some(true),
+            _ => None,
+        });
     let etag = format!("\"{hash}\"");
     let known = headers.get_all(IF_NONE_MATCH).iter().any(|tag| tag.as_bytes() == etag.as_bytes());
-    let mut response = if !readable {
-        reply::empty(StatusCode::NOT_ACCEPTABLE)
-    } else if known {
-        reply::empty(StatusCode::NOT_MODIFIED)
-    } else {
-        match document() {
+    let mut response = match binary {
+        None => reply::empty(StatusCode::NOT_ACCEPTABLE),
+        Some(_) if known => reply::empty(StatusCode::NOT_MODIFIED),
+        Some(binary) => match document() {
+            Some(text) if binary => {
+                let mut response = reply::json(200, (protobuf.write)(&text));
+                response.headers_mut().insert(CONTENT_TYPE, protobuf.sent_as.clone());
+                response
+            }
             Some(text) => reply::json(200, text),
             None => return reply::empty(StatusCode::NOT_FOUND),
-        }
+        },
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
-    if let (true, Ok(etag)) = (readable, HeaderValue::from_str(&etag)) {
+    if let (Some(_), Ok(etag)) = (binary, HeaderValue::from_str(&etag)) {
         response.headers_mut().insert(ETAG, etag);
     }
     response

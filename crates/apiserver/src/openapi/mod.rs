@@ -4,6 +4,7 @@
 //! definitions. Nothing of it is kept in memory: a document is made when it is asked for.
 
 mod custom;
+mod proto;
 mod recorded;
 mod v2;
 mod v3;
@@ -104,6 +105,16 @@ pub(crate) fn v3_hash(app: &App, group: &str, version: &str) -> Option<String> {
 
 pub(crate) fn v3(app: &App, group: &str, version: &str) -> Option<String> {
     v3::document(&app.catalog(), &|served| definition(app, served), group, version)
+}
+
+/// A v3 document as protobuf.
+pub(crate) fn v3_protobuf(document: &str) -> Vec<u8> {
+    proto::v3(&serde_json::from_str(document).unwrap_or_default())
+}
+
+/// A v2 document as protobuf.
+pub(crate) fn v2_protobuf(document: &str) -> Vec<u8> {
+    proto::v2(&serde_json::from_str(document).unwrap_or_default())
 }
 
 pub(crate) fn v2_hash(app: &App) -> String {

@@ -132,6 +132,23 @@ async fn a_version_is_described_as_far_as_it_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn documents_are_also_protobuf() {
+    let api = Api::new();
+    for (path, version, first) in
+        [("/openapi/v2", "v2", &b"\x0a\x032.0"[..]), ("/openapi/v3/apis/apps/v1", "v3", b"\x0a\x053.0.0")]
+    {
+        let accept = format!("application/com.github.proto-openapi.spec.{version}@v1.0+protobuf");
+        let request = Request::builder().uri(path).header("accept", accept).body(Body::empty()).unwrap();
+        let response = tower::ServiceExt::oneshot(api.router.clone(), request).await.unwrap();
+        let sent = format!("application/com.github.proto-openapi.spec.{version}.v1.0+protobuf");
+        assert_eq!(response.headers()["content-type"], sent.as_str());
+        let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+        assert!(body.starts_with(first), "{path}");
+        assert!(body.len() > 100_000, "{path}: {}", body.len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn documents_are_kept_by_their_hash() {
     let (api, _) = with_gizmos().await;
     let place = async |name: &str| {
