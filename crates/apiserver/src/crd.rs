@@ -9,7 +9,7 @@ use crate::failure::Cause;
 use crate::fields::Writer;
 use crate::object::names::NameRule;
 use crate::object::{at, meta};
-use crate::registry::{Catalog, Conversion, ScalePaths, Served};
+use crate::registry::{Catalog, Conversion, ScalePaths, Served, priority};
 use crate::rules::track::Track;
 use crate::schema::Structural;
 use crate::store::Key;
@@ -234,6 +234,7 @@ fn one(object: &Value, version: &Value) -> Option<Served> {
             .collect(),
         schema: Some(Arc::new(schema)),
         columns: Some(Columns::of(version)),
+        deprecation: flag(version, "deprecated").then(|| deprecation(object, version)),
         schema_hash: hash(source),
         schema_since: 0,
         names: NameRule::Subdomain,
@@ -245,6 +246,24 @@ fn one(object: &Value, version: &Value) -> Option<Served> {
         one_by_one: false,
         review: false,
     })
+}
+
+/// The warning of the definition, or one that says what to use instead.
+fn deprecation(object: &Value, version: &Value) -> String {
+    let given = text(version, "deprecationWarning");
+    if !given.is_empty() {
+        return given.to_owned();
+    }
+    let (group, kind) = (text(object, "spec.group"), text(object, "spec.names.kind"));
+    let name = text(version, "name");
+    let better = list(object, "spec.versions")
+        .iter()
+        .filter(|other| flag(other, "served") && !flag(other, "deprecated"))
+        .map(|other| text(other, "name"))
+        .filter(|other| priority(other) > priority(name))
+        .max_by_key(|other| priority(other));
+    let instead = better.map(|other| format!("; use {group}/{other} {kind}")).unwrap_or_default();
+    format!("{group}/{name} {kind} is deprecated{instead}")
 }
 
 fn hash(schema: &Value) -> u64 {

@@ -57,6 +57,8 @@ pub(crate) struct Served {
     /// Field selectors beside `metadata.name` and `metadata.namespace`.
     pub(crate) fields: Vec<String>,
     pub(crate) schema: Option<Arc<Structural>>,
+    /// What everybody who uses this version is told, if it should be used no more.
+    pub(crate) deprecation: Option<String>,
     /// The columns of a custom resource's table.
     pub(crate) columns: Option<Columns>,
     /// Tells one schema from another.
@@ -227,7 +229,7 @@ impl Catalog {
 }
 
 /// Orders versions as Kubernetes prefers them: v2 before v1 before v1beta1 before v1alpha1 before the rest.
-fn priority(version: &str) -> (u8, u64, u64) {
+pub(crate) fn priority(version: &str) -> (u8, u64, u64) {
     let Some(rest) = version.strip_prefix('v') else {
         return (0, 0, 0);
     };

@@ -192,6 +192,7 @@ impl Row {
             fields: owned(self.fields),
             schema: None,
             columns: None,
+            deprecation: None,
             schema_hash: 0,
             schema_since: 0,
             names: self.names(),

@@ -31,7 +31,7 @@ pub(super) fn answer(app: &App, probe: &str, check: Option<&str>, query: &Query)
     if let Some(check) = check {
         checks(probe).find(|known| *known == check)?;
         return Some(match failed(check) {
-            None => Answer::Health { well: true, text: "ok".into() },
+            None => Answer::Well,
             Some(why) => Answer::Health { well: false, text: format!("internal server error: {why}\n") },
         });
     }

@@ -45,6 +45,8 @@ const ORDER: &[&str] = &[
 /// A page, not yet a response.
 pub(crate) enum Answer {
     Json(Value),
+    /// One thing that is well.
+    Well,
     /// Health: whether all is well, and what is said about it.
     Health {
         well: bool,

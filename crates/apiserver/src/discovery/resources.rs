@@ -88,7 +88,7 @@ impl<'a> Entry<'a> {
             verbs,
             short_names: &served.short_names,
             categories: &served.categories,
-            storage_hash: (!served.review).then(|| storage_hash(&served.storage_version, &served.kind)),
+            storage_hash: (!served.review).then(|| storage_hash(storage_version(served), &served.kind)),
             parts: parts(served),
         }
     }
@@ -125,6 +125,11 @@ pub(super) fn parts(served: &Served) -> Vec<Part<'_>> {
         parts.sort_by_key(|part| part.name);
     }
     parts
+}
+
+/// What a resource is stored as. A real server keeps definitions in the version it began with, and clients compare.
+fn storage_version(served: &Served) -> &str {
+    if served.is_crd() { "apiextensions.k8s.io/v1beta1" } else { &served.storage_version }
 }
 
 /// Tells clients when objects are stored in another version than before.

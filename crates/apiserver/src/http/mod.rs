@@ -220,6 +220,7 @@ async fn resource(
         None if call.name.is_empty() => collection(call, &parts.method, input, scoped).await?,
         None => object(call, &parts.method, input).await?,
     };
+    reply::warn(&mut response, served.deprecation.as_slice());
     response.extensions_mut().insert(encoding);
     Ok(response)
 }

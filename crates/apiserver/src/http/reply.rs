@@ -224,6 +224,7 @@ pub(crate) fn no_such_page() -> Response {
 pub(crate) fn discovery(answer: Answer) -> Response {
     match answer {
         Answer::Json(value) => json(200, value.to_string()),
+        Answer::Well => respond(200, TEXT, "ok"),
         Answer::Health { well, text } => page(if well { 200 } else { 500 }, text),
         Answer::Aggregated { etag, body } => tagged(respond(200, AGGREGATED, body), &etag),
         Answer::Unchanged { etag } => tagged(empty(StatusCode::NOT_MODIFIED), &etag),

@@ -219,7 +219,13 @@ fn put(to: &mut BytesMut, value: &Value) -> Result<(), Failure> {
 
 /// A whole table around rows.
 pub(crate) fn table(served: &Served, metadata: &Value, rows: &[Bytes], view: View) -> Result<Bytes, Failure> {
-    around(if view.headers { definitions(served) } else { "null" }, metadata, rows, view)
+    let table = around(if view.headers { definitions(served) } else { "null" }, metadata, rows, view)?;
+    // A table without columns of its own that has no rows has not even an empty list of them.
+    let plain = served.columns.is_none() && recorded(&served.group, &served.plural) == recorded("", "");
+    match table.strip_suffix(b"[]}") {
+        Some(open) if plain && rows.is_empty() => Ok([open, b"null}"].concat().into()),
+        _ => Ok(table),
+    }
 }
 
 fn around(columns: &str, metadata: &Value, rows: &[Bytes], view: View) -> Result<Bytes, Failure> {

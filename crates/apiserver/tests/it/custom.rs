@@ -200,3 +200,28 @@ async fn a_kind_belongs_to_one_definition() {
     assert_eq!(api.code("GET", "/apis/example.com/v1/wodgets").await, 404);
     assert_eq!(api.code("GET", WIDGETS).await, 200);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deprecated_version_says_what_to_use() {
+    let api = Api::new();
+    let mut definition = widgets();
+    let mut old = definition["spec"]["versions"][0].clone();
+    old["name"] = json!("v1beta1");
+    old["storage"] = json!(false);
+    old["deprecated"] = json!(true);
+    let mut older = old.clone();
+    older["name"] = json!("v1alpha1");
+    older["deprecationWarning"] = json!("really \"old\"");
+    let versions = definition["spec"]["versions"].as_array_mut().unwrap();
+    versions.extend([old, older]);
+    api.ok("POST", CRDS, definition).await;
+    let warning = async |version: &str| {
+        let path = format!("/apis/example.com/{version}/namespaces/default/widgets");
+        let headers = api.call("GET", &path, Value::Null).await.headers;
+        headers.get("warning").map(|value| value.to_str().unwrap().to_owned())
+    };
+    assert_eq!(warning("v1").await, None);
+    let expected = "299 - \"example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget\"";
+    assert_eq!(warning("v1beta1").await.as_deref(), Some(expected));
+    assert_eq!(warning("v1alpha1").await.as_deref(), Some("299 - \"really \\\"old\\\"\""));
+}

@@ -137,6 +137,9 @@ async fn health_is_told_check_by_check() {
         )
     );
     assert_eq!(told("/livez/ping").await, (200, "ok".into()));
+    assert!(
+        api.call("GET", "/livez/ping", Value::Null).await.headers.get("x-content-type-options").is_none()
+    );
     assert_eq!(told("/livez/nope").await, (404, "404 page not found\n".into()));
     assert_eq!(told("/readyz/shutdown").await, (200, "ok".into()));
 }

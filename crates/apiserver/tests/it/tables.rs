@@ -149,6 +149,12 @@ async fn a_definition_names_the_columns_of_its_objects() {
     let scale = get(&api, &format!("{WIDGETS}/a/scale"), TABLE).await.json();
     assert_eq!(names(&scale), ["Name", "Desired", "Available", "Age"]);
     assert_eq!(scale["rows"][0]["cells"], json!(["a", 1, 0, "0s"]));
+    // Without columns of its own an empty table has not even rows.
+    assert_eq!(
+        get(&api, "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", TABLE).await.json()["rows"],
+        Value::Null
+    );
+    assert_eq!(get(&api, PODS, TABLE).await.json()["rows"], json!([]));
     // A definition itself has no columns of its own.
     let table = get(&api, CRDS, TABLE).await.json();
     assert_eq!(names(&table), ["Name", "Created At"]);
