@@ -8,8 +8,9 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
 
-use super::Call;
 use super::body::Input;
+use super::{Call, access};
+use crate::auth::rbac::Ask;
 use crate::failure::Failure;
 use crate::rules::{log, stream};
 use crate::serve::Guests;
@@ -64,7 +65,7 @@ pub(crate) fn answered(result: Result<Response, Refusal>) -> Result<Response, Fa
 /// `pods/x/exec`: runs a command.
 pub(crate) fn exec(call: &Call, input: Input) -> Result<Response, Refusal> {
     let command: Vec<String> = call.query.all("command").map(str::to_owned).collect();
-    let target = Target::of(call, &input, true)?;
+    let target = Target::of(call, &input, "exec")?;
     let wanted = wanted(call)?;
     if command.is_empty() {
         return Err(bad_request("you must specify at least one command for the container"));
@@ -77,7 +78,7 @@ pub(crate) fn exec(call: &Call, input: Input) -> Result<Response, Refusal> {
 
 /// `pods/x/attach`: joins the program of a container.
 pub(crate) fn attach(call: &Call, input: Input) -> Result<Response, Refusal> {
-    let target = Target::of(call, &input, true)?;
+    let target = Target::of(call, &input, "attach")?;
     let begin = move |source: Arc<dyn PodStreams>, place, streams| -> Job {
         async move { Outcome::of_attach(source.attach(place, streams).await) }.boxed()
     };
@@ -86,7 +87,7 @@ pub(crate) fn attach(call: &Call, input: Input) -> Result<Response, Refusal> {
 
 /// `pods/x/portforward`: reaches ports.
 pub(crate) fn forward(call: &Call, input: Input) -> Result<Response, Refusal> {
-    let target = Target::of(call, &input, false)?;
+    let target = Target::of(call, &input, "portforward")?;
     let names = offered(&input.headers);
     let tunnelled: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(TUNNEL)).collect();
     let is_spdy = Asked::of(&input.headers) == Asked::Spdy;
@@ -120,6 +121,23 @@ pub(crate) fn forward(call: &Call, input: Input) -> Result<Response, Refusal> {
     })
 }
 
+/// A WebSocket begins with GET, but reading a pod is not enough to reach into it.
+fn may_connect(call: &Call, subresource: &str) -> Result<(), Failure> {
+    if call.identity.is_master() {
+        return Ok(());
+    }
+    let ask = Ask {
+        verb: "create".into(),
+        group: String::new(),
+        resource: "pods".into(),
+        subresource: subresource.into(),
+        namespace: call.namespace.clone(),
+        name: call.name.clone(),
+        path: None,
+    };
+    access::check(&call.app, &call.identity, &ask)
+}
+
 /// What a request is about, and who can do it.
 struct Target {
     place: Place,
@@ -127,13 +145,14 @@ struct Target {
 }
 
 impl Target {
-    fn of(call: &Call, input: &Input, container: bool) -> Result<Self, Failure> {
+    fn of(call: &Call, input: &Input, subresource: &str) -> Result<Self, Failure> {
+        may_connect(call, subresource)?;
         let stored =
             call.app.store.get(&call.key()).ok_or_else(|| Failure::not_found(&call.served, &call.name))?;
         let pod = stored.value().map_err(Failure::internal)?;
-        let container = match container {
-            true => log::container(&pod, call.query.get("container"))?.to_owned(),
-            false => String::new(),
+        let container = match subresource {
+            "portforward" => String::new(),
+            _ => log::container(&pod, call.query.get("container"))?.to_owned(),
         };
         stream::is_placed(&pod)?;
         if Asked::of(&input.headers) == Asked::Nothing {

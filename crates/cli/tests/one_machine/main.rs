@@ -17,5 +17,6 @@ mod kit;
 mod limits;
 mod orphans;
 mod pods;
+mod reach;
 mod run;
 mod up;

@@ -9,6 +9,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::{Bed, ONE, TWO};
 use crate::harness::Row;
+use crate::rbac::send_as;
 
 const V5: &str = "v5.channel.k8s.io";
 const V4: &str = "v4.channel.k8s.io";
@@ -267,4 +268,32 @@ async fn handshakes_fail_in_a_real_servers_words() {
         (response.status().as_u16(), &response.headers()["sec-websocket-version"]),
         (400, &"13".parse().unwrap())
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_a_pod_is_not_enough_to_reach_into_it() {
+    let bed = Bed::new().await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let role = |verbs: Value| json!({"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}]});
+    let subjects = json!([{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "eve"}]);
+    let binding = json!({
+        "metadata": {"name": "r"}, "subjects": subjects,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+    });
+    bed.api.ok("POST", &format!("{rbac}/roles"), role(json!(["get"]))).await;
+    bed.api.ok("POST", &format!("{rbac}/rolebindings"), binding).await;
+    let path = format!("{ONE}/exec?command=a&stdout=1");
+    let refused = send_as(&bed.api, "eve", "GET", &path, Value::Null).await;
+    assert_eq!(
+        (refused.code, &refused.json()["message"]),
+        (
+            403,
+            &json!(
+                "pods \"one\" is forbidden: User \"eve\" cannot create resource \"pods/exec\" in API group \"\" in the namespace \"default\""
+            )
+        )
+    );
+    bed.api.ok("PUT", &format!("{rbac}/roles/r"), role(json!(["get", "create"]))).await;
+    let passed = send_as(&bed.api, "eve", "GET", &path, Value::Null).await;
+    assert_eq!(passed.json()["message"], "Upgrade request required");
 }
