@@ -14,9 +14,6 @@ const HEADER: &str = "\
 # writes this file anew. `TRAINYARD_CONTRACT_ROW=NAME` shows all differences of a row.
 ";
 
-/// An entry that is no row: while it is there, `metadata.managedFields` is not compared.
-pub(crate) const MANAGED_FIELDS: &str = "managedFields";
-
 fn path() -> PathBuf {
     folder().join("known-gaps.yaml")
 }
@@ -28,17 +25,13 @@ pub(crate) fn read() -> BTreeMap<String, String> {
     gaps.unwrap_or_default()
 }
 
-pub(crate) fn write(gaps: &BTreeMap<String, String>, without_managed_fields: bool) {
+pub(crate) fn write(gaps: &BTreeMap<String, String>) {
     let mut text = HEADER.to_owned();
-    if without_managed_fields {
-        writeln!(text, "{MANAGED_FIELDS}: not kept yet, and compared in no row while this line is here")
-            .unwrap();
-    }
     for (row, reason) in gaps {
         let line: String = reason.replace("\n      ", " ").chars().take(150).collect();
         writeln!(text, "{row}: {}", serde_json::Value::from(line)).unwrap();
     }
-    if gaps.is_empty() && !without_managed_fields {
+    if gaps.is_empty() {
         text.push_str("{}\n");
     }
     fs::write(path(), text).unwrap();
