@@ -233,6 +233,7 @@ fn one(object: &Value, version: &Value) -> Option<Served> {
             .map(|f| text(f, "jsonPath").trim_start_matches('.').to_owned())
             .collect(),
         schema: Some(Arc::new(schema)),
+        storage_schema: storage_schema(object, version),
         columns: Some(Columns::of(version)),
         deprecation: flag(version, "deprecated").then(|| deprecation(object, version)),
         schema_hash: hash(source),
@@ -246,6 +247,15 @@ fn one(object: &Value, version: &Value) -> Option<Served> {
         one_by_one: false,
         review: false,
     })
+}
+
+/// The schema of the version objects are stored in, where that is another one.
+fn storage_schema(object: &Value, version: &Value) -> Option<Arc<Structural>> {
+    let stored = list(object, "spec.versions").iter().find(|v| flag(v, "storage"))?;
+    if flag(version, "storage") {
+        return None;
+    }
+    Structural::parse(at(stored, "schema.openAPIV3Schema")?).ok().map(Arc::new)
 }
 
 /// The warning of the definition, or one that says what to use instead.

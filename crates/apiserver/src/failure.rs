@@ -159,6 +159,16 @@ impl Failure {
         Self::new(409, "Conflict", message).about(kind, group, name)
     }
 
+    /// The same for a rule that knows an object only by its kind.
+    pub(crate) fn conflict_of_kind(served: &Served, name: &str, why: &str) -> Self {
+        let qualified = match served.group.as_str() {
+            "" => served.kind.clone(),
+            group => format!("{}.{group}", served.kind),
+        };
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        Self::new(409, "Conflict", message).about(&served.kind, &served.group, name)
+    }
+
     /// The object is not the version the client built its change on.
     pub(crate) fn modified(served: &Served, name: &str) -> Self {
         Self::conflict(
@@ -287,6 +297,13 @@ impl Failure {
 
     pub(crate) fn method_not_allowed(message: impl Into<String>) -> Self {
         Self::generic(405, "MethodNotAllowed", message)
+    }
+
+    /// A verb that this part of a custom object does not have.
+    pub(crate) fn verb_not_supported(served: &Served, verb: &str) -> Self {
+        let kind = served.qualified();
+        let message = format!("{verb} is not supported on resources of kind {kind:?}");
+        Self::method_not_allowed(message).about(&served.plural, &served.group, "")
     }
 
     pub(crate) fn verb_not_allowed() -> Self {

@@ -59,6 +59,8 @@ pub(crate) struct Served {
     pub(crate) schema: Option<Arc<Structural>>,
     /// What everybody who uses this version is told, if it should be used no more.
     pub(crate) deprecation: Option<String>,
+    /// The schema of the version objects are stored in, where that is another one.
+    pub(crate) storage_schema: Option<Arc<Structural>>,
     /// The columns of a custom resource's table.
     pub(crate) columns: Option<Columns>,
     /// Tells one schema from another.
@@ -137,6 +139,10 @@ impl Served {
     pub(crate) fn store_form(&self, object: &mut Value) {
         if self.conversion == Conversion::Events {
             builtin::events::to_core(object);
+        }
+        if let Some(schema) = &self.storage_schema {
+            schema.prune(object);
+            schema.default(object);
         }
         set_api_version(object, &self.storage_version);
     }

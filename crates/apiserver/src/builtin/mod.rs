@@ -191,6 +191,7 @@ impl Row {
             generation: self.has(Generation),
             fields: owned(self.fields),
             schema: None,
+            storage_schema: None,
             columns: None,
             deprecation: None,
             schema_hash: 0,

@@ -8,15 +8,49 @@ use std::sync::Arc;
 use super::body::{Input, Kind};
 use super::select::Selection;
 use super::{Call, list, reply};
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::gc::PARALLEL;
-use crate::rules::delete::{DeleteOptions, Propagation};
-use crate::store::{Range, Written};
+use crate::object::drop_nulls;
+use crate::rules::delete::{DeleteOptions, Propagation, begin};
+use crate::store::{Range, Stored, Written};
 
 /// Reads `DeleteOptions` from JSON.
-pub(crate) fn options(value: Value) -> Result<DeleteOptions, Failure> {
+pub(crate) fn options(mut value: Value) -> Result<DeleteOptions, Failure> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (kind, version) = (text("kind"), text("apiVersion"));
+    if !["", "DeleteOptions"].contains(&kind) {
+        let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
+        let why = format!("no kind {kind:?} is registered for version {version:?} {scheme}");
+        return Err(Failure::bad_request(why));
+    }
+    if let Some(policy) = value.get("propagationPolicy").and_then(Value::as_str) {
+        propagation(policy)?;
+    }
+    if let Some(asked) = value.get("dryRun").and_then(Value::as_array)
+        && asked.iter().any(|word| word != "All")
+    {
+        let supported = "supported values: \"All\"";
+        return Err(invalid(Cause::unsupported("dryRun", asked.clone(), supported)));
+    }
+    drop_nulls(&mut value);
     serde_json::from_value(value)
         .map_err(|error| Failure::bad_request(format!("the delete options are unrecognized: {error}")))
+}
+
+fn invalid(cause: Cause) -> Failure {
+    Failure::invalid_kind("DeleteOptions", "meta.k8s.io", "", vec![cause])
+}
+
+fn propagation(text: &str) -> Result<Propagation, Failure> {
+    match text {
+        "Background" => Ok(Propagation::Background),
+        "Foreground" => Ok(Propagation::Foreground),
+        "Orphan" => Ok(Propagation::Orphan),
+        other => {
+            let supported = "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+            Err(invalid(Cause::unsupported("propagationPolicy", other, supported)))
+        }
+    }
 }
 
 /// The options of a request: the body, with what the query says.
@@ -25,20 +59,12 @@ async fn read(call: &Call, input: Input) -> Result<DeleteOptions, Failure> {
         None => DeleteOptions::default(),
         Some(body) => options(body)?,
     };
-    if let Some(seconds) = call.query.number("gracePeriodSeconds")? {
-        options.grace_period_seconds = Some(i64::try_from(seconds).unwrap_or(i64::MAX));
+    if let Some(seconds) = call.query.integer("gracePeriodSeconds")? {
+        options.grace_period_seconds = Some(seconds);
     }
     match call.query.get("propagationPolicy") {
         "" => {}
-        "Background" => options.propagation_policy = Some(Propagation::Background),
-        "Foreground" => options.propagation_policy = Some(Propagation::Foreground),
-        "Orphan" => options.propagation_policy = Some(Propagation::Orphan),
-        other => {
-            return Err(Failure::unprocessable(format!(
-                "DeleteOptions is invalid: propagationPolicy: Unsupported value: {other:?}: supported values: \
-                 \"Background\", \"Foreground\", \"Orphan\""
-            )));
-        }
+        policy => options.propagation_policy = Some(propagation(policy)?),
     }
     if call.query.has("orphanDependents") {
         options.orphan_dependents = Some(call.query.flag("orphanDependents"));
@@ -46,11 +72,9 @@ async fn read(call: &Call, input: Input) -> Result<DeleteOptions, Failure> {
     if call.query.dry_run()? {
         options.dry_run = Some(vec!["All".into()]);
     }
-    if options.propagation_policy.is_some() && options.orphan_dependents.is_some() {
-        return Err(Failure::unprocessable(
-            "DeleteOptions is invalid: propagationPolicy: Invalid value: orphanDependents and deletionPropagation \
-             cannot be both set",
-        ));
+    if let (Some(policy), Some(_)) = (options.propagation_policy, options.orphan_dependents) {
+        let why = "orphanDependents and deletionPropagation cannot be both set";
+        return Err(invalid(Cause::invalid("propagationPolicy", format!("{policy:?}"), why)));
     }
     Ok(options)
 }
@@ -62,6 +86,13 @@ pub(crate) async fn delete(call: &Call, input: Input) -> Result<Response, Failur
         Written::Removed(stored) if !call.served.returns_deleted => {
             let object = stored.value().map_err(Failure::internal)?;
             reply::success(200, &call.served, &object)
+        }
+        // Somebody was given time to end it, if only none: the answer says so.
+        Written::Removed(stored) if call.served.is_core("pods") => {
+            let mut object = stored.value().map_err(Failure::internal)?;
+            begin(&mut object, 0, call.app.now());
+            let stored = Stored::rehearsed(&stored.key, &object).map_err(Failure::internal)?;
+            reply::object(200, &call.served, &stored, call.render, &[])?
         }
         Written::Removed(stored) | Written::Put(stored) | Written::Kept(Some(stored)) => {
             reply::object(200, &call.served, &stored, call.render, &[])?

@@ -44,8 +44,10 @@ impl Token {
             let after = percent_decode_str(parts.next()?).decode_utf8().ok()?.into_owned();
             Some(Self { revision, left, after })
         };
-        parse()
-            .ok_or_else(|| Failure::bad_request("continue key is not valid: it was not made by this server"))
+        parse().ok_or_else(|| {
+            let why = "invalid continue token: continue key is not valid: it was not made by this server";
+            Failure::bad_request(why)
+        })
     }
 }
 
@@ -90,6 +92,10 @@ pub(crate) async fn list(call: &Call) -> Result<Response, Failure> {
     };
     let page = collect(call, &selection, range, &at).map_err(|Gone| gone(token.as_ref(), &at))?;
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if let (true, Some(map)) = (call.served.custom && call.render == Render::Object, metadata.as_object_mut())
+    {
+        map.insert("continue".into(), "".into());
+    }
     if let (true, Some(last)) = (page.more, page.items.last()) {
         let left = left(call, range, token.as_ref(), &page);
         let next = Token { revision: page.revision, left, after: last.key.path().to_owned() };

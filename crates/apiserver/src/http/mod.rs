@@ -214,11 +214,11 @@ async fn resource(
             reviews::create(&call, &parts.method, input).await?
         }
         _ if call.served.review => {
-            return Err(Failure::missing("the server could not find the requested resource"));
+            return Err(Failure::no_such_resource());
         }
         Some(subresource) => sub(call, &subresource, &parts.method, input).await?,
         None if call.name.is_empty() => collection(call, &parts.method, input, scoped).await?,
-        None => object(call, &parts.method, input).await?,
+        None => object(call, &parts.method, input, watch).await?,
     };
     reply::warn(&mut response, served.deprecation.as_slice());
     response.extensions_mut().insert(encoding);
@@ -247,13 +247,16 @@ async fn collection(call: Call, method: &Method, input: Input, scoped: bool) -> 
         Method::DELETE if writable && !call.served.one_by_one => {
             delete::delete_collection(&call, input).await
         }
+        Method::POST if call.served.custom => Ok(reply::no_such_page()),
+        _ if call.served.custom => Err(Failure::bad_request("name must be provided")),
         _ => Err(Failure::verb_not_allowed()),
     }
 }
 
-async fn object(mut call: Call, method: &Method, input: Input) -> Result<Response, Failure> {
+async fn object(mut call: Call, method: &Method, input: Input, watch: bool) -> Result<Response, Failure> {
     match *method {
-        Method::GET | Method::HEAD if call.query.flag("watch") => {
+        // Only the older path watches one object; a flag alone does not.
+        Method::GET | Method::HEAD if watch => {
             call.query.select_name(&call.name);
             watch::watch(call).await
         }
@@ -294,6 +297,10 @@ async fn sub(call: Call, subresource: &str, method: &Method, input: Input) -> Re
                 "attach" => stream::attach(&call, input),
                 _ => stream::forward(&call, input),
             })
+        }
+        ("status" | "scale", method) if call.served.custom => {
+            let verb = if method == Method::DELETE { "delete" } else { "create" };
+            Err(Failure::verb_not_supported(&call.served, verb))
         }
         ("status" | "scale", _) => Err(Failure::verb_not_allowed()),
         ("binding" | "eviction" | "log" | "exec" | "attach" | "portforward", _) if pods => {

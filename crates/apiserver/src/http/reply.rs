@@ -134,9 +134,9 @@ pub(crate) fn object(
 }
 
 /// Adds warnings to a response.
-pub(crate) fn warn(response: &mut Response, warnings: &[String]) {
+pub(crate) fn warn<T: AsRef<str>>(response: &mut Response, warnings: &[T]) {
     for warning in warnings {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        let quoted = warning.as_ref().replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(WARNING, value);
         }

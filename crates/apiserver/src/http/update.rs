@@ -10,7 +10,7 @@ use crate::admission::{Attributes, Relevant};
 use crate::app::ATTEMPTS;
 use crate::crd;
 use crate::failure::Failure;
-use crate::object::{carry, meta, set_meta, time};
+use crate::object::{carry, meta, names, set_meta, time};
 use crate::rules::scale;
 use crate::rules::track::Track;
 use crate::rules::update::{self, Scope, Update, settle};
@@ -213,6 +213,12 @@ pub(crate) async fn finalize(call: &Call, input: Input) -> Result<Response, Fail
     let body = input.object(Kind::of(&call.served)).await?;
     let (catalog, now) = (call.app.catalog(), time(call.app.now()));
     let finalizers = body.pointer("/spec/finalizers").cloned().unwrap_or_else(|| json!([]));
+    let names: Vec<&str> = finalizers.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut causes = Vec::new();
+    names::namespace_finalizers(&names, &mut causes);
+    if !causes.is_empty() {
+        return Err(Failure::invalid(&call.served, &call.name, causes));
+    }
     let served = &call.served;
     let decide = |current: Option<&Stored>| {
         let current = current.ok_or_else(|| Failure::not_found(served, &call.name))?;

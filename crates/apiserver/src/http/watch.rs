@@ -98,7 +98,7 @@ enum Start {
 
 impl Start {
     fn of(call: &Call) -> Result<Self, Failure> {
-        let revision = call.query.list_revision()?.unwrap_or(0);
+        let revision = call.query.revision().map_err(Failure::unexpected)?.unwrap_or(0);
         let matching = call.query.get("resourceVersionMatch");
         let forbidden = |why: &str| Err(Failure::list_options(Cause::forbidden("resourceVersionMatch", why)));
         if !call.query.has("sendInitialEvents") {
@@ -110,7 +110,13 @@ impl Start {
             return Ok(if revision == 0 { Self::State { at_least: 0 } } else { Self::After(revision) });
         }
         if matching != "NotOlderThan" {
-            return forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            let mut causes = vec![Cause::forbidden("resourceVersionMatch", why)];
+            if !matching.is_empty() {
+                let supported = "supported values: \"NotOlderThan\"";
+                causes.push(Cause::unsupported("resourceVersionMatch", matching, supported));
+            }
+            return Err(Failure::invalid_kind("ListOptions", "meta.k8s.io", "", causes));
         }
         Ok(match (call.query.flag("sendInitialEvents"), revision) {
             (true, at_least) => Self::State { at_least },

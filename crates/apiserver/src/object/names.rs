@@ -175,6 +175,31 @@ pub(crate) fn finalizers(names: &[&str], built_in: bool, causes: &mut Vec<Cause>
     }
 }
 
+/// Checks `spec.finalizers` of a namespace.
+pub(crate) fn namespace_finalizers(names: &[&str], causes: &mut Vec<Cause>) {
+    for (index, name) in names.iter().enumerate() {
+        let field = format!("spec.finalizers[{index}]");
+        causes.extend(check_key(name).iter().map(|why| Cause::invalid(field.as_str(), *name, why)));
+        if !name.contains('/') && !STANDARD_FINALIZERS.contains(name) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(field, *name, why));
+        }
+    }
+}
+
+/// What to say about finalizers that others could choose as well.
+pub(crate) fn short_finalizers(names: &[&str]) -> Vec<String> {
+    let short = names.iter().filter(|name| !name.contains('/') && !STANDARD_FINALIZERS.contains(name));
+    let say = |name: &&str| {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        format!(
+            "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to avoid accidental \
+             conflicts with other finalizer writers"
+        )
+    };
+    short.map(say).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
+use super::scale;
 use super::track::Track;
 use crate::builtin;
 use crate::crd;
 use crate::failure::{Cause, Failure};
-use crate::object::{meta, metadata};
+use crate::object::{finalizers, meta, metadata, names};
 use crate::registry::Served;
 
 /// What happens to fields the schema does not know.
@@ -62,7 +63,10 @@ pub(crate) fn admit(
     strictness: Strictness,
     track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
-    let Admitted { mut object, warnings } = draft(served, object, unknown, strictness)?;
+    let Admitted { mut object, mut warnings } = draft(served, object, unknown, strictness)?;
+    if served.custom {
+        warnings.extend(names::short_finalizers(&finalizers(&object)));
+    }
     match (track, old) {
         (None, _) => {}
         (Some(track), None) => track.created(&mut object),
@@ -79,7 +83,8 @@ pub(crate) fn admit(
 fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = metadata::validate(served, object);
     if let Some(schema) = &served.schema {
-        causes.extend(schema.validate(object, old).into_iter().map(Cause::from));
+        let replicas = served.scale.as_ref().map(|paths| scale::wrong(paths, object)).unwrap_or_default();
+        causes.extend(schema.validate_with(object, old, replicas).into_iter().map(Cause::from));
     } else if served.is_crd() {
         causes.extend(crd::validate(object, old));
     } else {

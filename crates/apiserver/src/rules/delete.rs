@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{CRD_CLEANUP, FOREGROUND, ORPHAN, update};
 use crate::crd;
 use crate::failure::Failure;
-use crate::object::{at, finalizers, is_deleting, meta, meta_map, set_finalizers, set_meta, time};
+use crate::object::{at, finalizers, is_deleting, meta, meta_map, meta_mut, set_finalizers, set_meta, time};
 use crate::registry::Served;
 use crate::store::Outcome;
 
@@ -103,6 +103,9 @@ pub(crate) fn delete(
     begin(&mut object, grace, now);
     if served.is_core("namespaces") {
         set_phase_terminating(&mut object);
+        if let Some(metadata) = meta_mut(&mut object) {
+            metadata.remove("deletionGracePeriodSeconds");
+        }
     }
     if served.is_crd() {
         crd::set_terminating(&mut object, &time(now));
@@ -118,18 +121,19 @@ fn check(served: &Served, object: &Value, options: &DeleteOptions) -> Result<(),
     let Some(preconditions) = &options.preconditions else {
         return Ok(());
     };
-    for (what, wanted, field) in [
-        ("UID", &preconditions.uid, "uid"),
-        ("ResourceVersion", &preconditions.resource_version, "resourceVersion"),
+    for (what, wanted, field, happened) in [
+        ("UID", &preconditions.uid, "uid", "deleted and then recreated"),
+        ("ResourceVersion", &preconditions.resource_version, "resourceVersion", "modified"),
     ] {
         let found = meta(object, field);
         if let Some(wanted) = wanted
             && wanted != found
         {
             let why = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object \
+                 might have been {happened}"
             );
-            return Err(Failure::conflict(served, name, &why));
+            return Err(Failure::conflict_of_kind(served, name, &why));
         }
     }
     Ok(())
@@ -178,7 +182,7 @@ fn kept_by(served: &Served, object: &Value, options: &DeleteOptions) -> Vec<Stri
 }
 
 /// Marks an object as deleting, or shortens the time it has.
-fn begin(object: &mut Value, grace: i64, now: Timestamp) {
+pub(crate) fn begin(object: &mut Value, grace: i64, now: Timestamp) {
     let left = meta_map(object).and_then(|m| m.get("deletionGracePeriodSeconds")).and_then(Value::as_i64);
     if is_deleting(object) && left.is_none_or(|left| left <= grace) {
         return;

@@ -8,6 +8,7 @@ use crate::fields::scale::Replicas;
 use crate::fields::{self, Set, Shape, Target, Version, Versions};
 use crate::object::{meta, meta_map, set_at};
 use crate::registry::{ScalePaths, Served};
+use crate::schema::FieldError;
 use crate::selector::LabelSelector;
 use crate::types;
 
@@ -44,6 +45,37 @@ pub(crate) fn show(paths: &ScalePaths, object: &Value) -> Value {
         },
         "status": status,
     })
+}
+
+/// What is wrong with the replicas of a custom object, wherever its definition says they are.
+pub(crate) fn wrong(paths: &ScalePaths, object: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for path in [&paths.spec_replicas, &paths.status_replicas] {
+        let place = format!(".{}", path.join("."));
+        let Some(value) = follow(object, path) else { continue };
+        match value.as_i64() {
+            Some(number) if number < 0 => {
+                errors.push(FieldError::invalid(place, value, "should be a non-negative integer"));
+            }
+            Some(number) if number > i64::from(i32::MAX) => {
+                let why = format!("should be less than or equal to {}", i32::MAX);
+                errors.push(FieldError::invalid(place, value, why));
+            }
+            Some(_) => {}
+            None => {
+                let (shown, kind) = match value {
+                    Value::String(text) => (text.clone(), "string"),
+                    Value::Bool(_) => (value.to_string(), "bool"),
+                    Value::Number(_) => (value.to_string(), "float64"),
+                    Value::Array(_) => (value.to_string(), "[]interface {}"),
+                    Value::Null | Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+                };
+                let why = format!("{place} accessor error: {shown} is of the type {kind}, expected int64");
+                errors.push(FieldError::invalid(place, &Value::from(0), why));
+            }
+        }
+    }
+    errors
 }
 
 /// Who owns the replicas of an object, as seen through this door.
@@ -135,10 +167,11 @@ pub(crate) fn apply(
             .as_i64()
             .ok_or_else(|| Failure::bad_request("Scale in version \"v1\": spec.replicas is not a number"))?,
     };
-    if replicas < 0 {
+    // What is wrong with the replicas of a custom object is found with everything else.
+    if replicas < 0 && !served.custom {
         let why = "must be greater than or equal to 0";
         let cause = crate::failure::Cause::invalid("spec.replicas", replicas, why);
-        return Err(Failure::invalid(served, name, vec![cause]));
+        return Err(Failure::invalid_kind(KIND, "autoscaling", name, vec![cause]));
     }
     let mut object = object.clone();
     if !set_at(&mut object, &paths.spec_replicas, replicas.into()) {

@@ -116,7 +116,9 @@ fn check_version(request: &Update<'_>, old: &Value, new: &Value) -> Result<(), F
     let version = meta(new, "resourceVersion");
     if version.is_empty() && !request.unconditional {
         let why = "must be specified for an update";
-        return Err(Failure::invalid(served, name, vec![Cause::invalid("metadata.resourceVersion", 0, why)]));
+        let cause = Cause::invalid("metadata.resourceVersion", 0, why);
+        // The storage knows the resource and not the kind.
+        return Err(Failure::invalid_kind(&served.plural, &served.group, name, vec![cause]));
     }
     if !version.is_empty() && version.parse::<u64>().is_err() {
         return Err(Failure::unexpected(format!("strconv.ParseUint: parsing {version:?}: invalid syntax")));

@@ -147,7 +147,7 @@ fn evaluate(rule: &Rule, node: &Node, at: &At<'_>, path: &Path<'_>, errors: &mut
             if rule.transition || !at.unchanged() {
                 errors.push(report(
                     rule,
-                    &kind,
+                    at.value,
                     &format!("{path}{}", rule.field_path),
                     &message(rule, &context),
                 ));
@@ -168,14 +168,19 @@ fn evaluate(rule: &Rule, node: &Node, at: &At<'_>, path: &Path<'_>, errors: &mut
     }
 }
 
-fn report(rule: &Rule, kind: &Value, field: &str, detail: &str) -> FieldError {
+/// Objects and lists are not quoted.
+fn report(rule: &Rule, value: &Value, field: &str, detail: &str) -> FieldError {
     // A field path below the root begins with a dot; nothing stands before it there.
     let field = field.strip_prefix('.').unwrap_or(field);
     match rule.reason {
         FieldReason::Forbidden => FieldError::forbidden(field, detail),
         FieldReason::Required => FieldError::required(field, detail),
-        FieldReason::Duplicate => FieldError::duplicate(field, kind),
-        _ => FieldError::invalid(field, kind, detail),
+        FieldReason::Duplicate if value.is_object() || value.is_array() => {
+            FieldError::duplicate_unquoted(field)
+        }
+        FieldReason::Duplicate => FieldError::duplicate(field, value),
+        _ if value.is_object() || value.is_array() => FieldError::invalid_unquoted(field, detail),
+        _ => FieldError::invalid(field, value, detail),
     }
 }
 

@@ -82,6 +82,11 @@ impl FieldError {
         Self::with_value(field.into(), FieldReason::Invalid, value, detail.as_ref())
     }
 
+    /// A value that is not allowed and too large to be quoted.
+    pub fn invalid_unquoted(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
+        Self::plain(field.into(), FieldReason::Invalid, detail.as_ref())
+    }
+
     /// A value of a wrong type or format.
     pub fn type_invalid(field: impl Into<String>, value: &Value, detail: impl AsRef<str>) -> Self {
         Self::with_value(field.into(), FieldReason::TypeInvalid, value, detail.as_ref())
@@ -100,6 +105,11 @@ impl FieldError {
     /// A value that is already there.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self::with_value(field.into(), FieldReason::Duplicate, value, "")
+    }
+
+    /// A value that is already there and too large to be quoted.
+    pub fn duplicate_unquoted(field: impl Into<String>) -> Self {
+        Self::plain(field.into(), FieldReason::Duplicate, "")
     }
 
     /// A value that is none of the supported ones.

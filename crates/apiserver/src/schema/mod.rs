@@ -77,6 +77,12 @@ impl Structural {
     /// not block unrelated updates of old objects.
     #[must_use]
     pub fn validate(&self, obj: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        validate::object(&self.root, obj, old)
+        validate::object(&self.root, obj, old, Vec::new())
+    }
+
+    /// The same, with what others found wrong with values: it is told before what rules say.
+    #[must_use]
+    pub fn validate_with(&self, obj: &Value, old: Option<&Value>, also: Vec<FieldError>) -> Vec<FieldError> {
+        validate::object(&self.root, obj, old, also)
     }
 }

@@ -11,10 +11,17 @@ use super::path::Path;
 use super::{celeval, junction};
 
 /// Validates a whole object, then its CEL rules.
-pub(super) fn object(root: &Node, obj: &Value, old: Option<&Value>) -> Vec<FieldError> {
+/// `also` is what others found wrong with values.
+pub(super) fn object(
+    root: &Node,
+    obj: &Value,
+    old: Option<&Value>,
+    also: Vec<FieldError>,
+) -> Vec<FieldError> {
     let mut errors = Vec::new();
     node(root, obj, old, &Path::Root, &mut errors);
     tolerate_duplicates(root, old, &mut errors);
+    errors.extend(also);
     if !root.has_rules {
         return errors;
     }
@@ -22,7 +29,11 @@ pub(super) fn object(root: &Node, obj: &Value, old: Option<&Value>) -> Vec<Field
     let blocks = |reason| {
         matches!(
             reason,
-            FieldReason::Required | FieldReason::TooLong | FieldReason::TooMany | FieldReason::TypeInvalid
+            FieldReason::Required
+                | FieldReason::TooLong
+                | FieldReason::TooMany
+                | FieldReason::TypeInvalid
+                | FieldReason::NotSupported
         )
     };
     if errors.iter().any(|e| blocks(e.reason)) {
@@ -97,7 +108,7 @@ fn members(
     if parent.embedded {
         for name in ["apiVersion", "kind"] {
             if object.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
-                errors.push(FieldError::required(Path::Field(path, name).to_string(), "must not be empty"));
+                errors.push(FieldError::required(Path::Field(path, name).to_string(), ""));
             }
         }
     }

@@ -34,7 +34,7 @@ async fn a_watch_from_nowhere_begins_with_what_is_there() {
         let mut watch = api.watch(&format!("{MAPS}?{query}")).await;
         assert_eq!(watch.brief().await, "ADDED a", "{query}");
     }
-    let mut one = api.watch(&format!("{MAPS}/b?watch=true")).await;
+    let mut one = api.watch("/api/v1/watch/namespaces/default/configmaps/b").await;
     api.ok("POST", MAPS, map("b")).await;
     assert_eq!(one.brief().await, "ADDED b");
 }

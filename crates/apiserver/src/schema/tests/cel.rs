@@ -56,7 +56,7 @@ fn rules_hold_or_not() {
     ] {
         assert_eq!(eval(rule, spec.clone(), None), "", "{rule}");
     }
-    assert_eq!(eval("self.n > 3", spec.clone(), None), "spec: Invalid value: \"object\": no");
+    assert_eq!(eval("self.n > 3", spec.clone(), None), "spec: Invalid value: no");
     assert_eq!(eval("self.n / 0 == 1", spec.clone(), None).split(" evaluating").nth(1), Some(" rule: no"));
     assert!(eval("self.s", spec.clone(), None).contains("rule evaluated to string instead of bool"));
     assert!(eval("self.map.missing == 1", spec, None).contains("evaluating rule"));
@@ -65,24 +65,20 @@ fn rules_hold_or_not() {
 #[test]
 fn messages_reasons_and_places() {
     for (rule, expected, reason) in [
-        (
-            json!({"rule": "self.n > 3"}),
-            "spec: Invalid value: \"object\": failed rule: self.n > 3",
-            "FieldValueInvalid",
-        ),
+        (json!({"rule": "self.n > 3"}), "spec: Invalid value: failed rule: self.n > 3", "FieldValueInvalid"),
         (
             json!({"rule": "self.n > 3", "message": "m", "messageExpression": "'n is ' + string(self.n)"}),
-            "spec: Invalid value: \"object\": n is 1",
+            "spec: Invalid value: n is 1",
             "FieldValueInvalid",
         ),
         (
             json!({"rule": "self.n > 3", "message": "m", "messageExpression": "string(self.map['nope'])"}),
-            "spec: Invalid value: \"object\": m",
+            "spec: Invalid value: m",
             "FieldValueInvalid",
         ),
         (
             json!({"rule": "self.n > 3", "message": "m", "messageExpression": "'two\\nlines'"}),
-            "spec: Invalid value: \"object\": m",
+            "spec: Invalid value: m",
             "FieldValueInvalid",
         ),
         (
@@ -97,17 +93,17 @@ fn messages_reasons_and_places() {
         ),
         (
             json!({"rule": "self.n > 3", "message": "m", "reason": "FieldValueDuplicate"}),
-            "spec: Duplicate value: \"object\"",
+            "spec: Duplicate value",
             "FieldValueDuplicate",
         ),
         (
             json!({"rule": "self.n > 3", "message": "m", "fieldPath": "['c-d']"}),
-            "spec.c-d: Invalid value: \"object\": m",
+            "spec.c-d: Invalid value: m",
             "FieldValueInvalid",
         ),
         (
             json!({"rule": "self.n > 3", "message": "m", "fieldPath": ".map.k"}),
-            "spec.map[k]: Invalid value: \"object\": m",
+            "spec.map[k]: Invalid value: m",
             "FieldValueInvalid",
         ),
     ] {
@@ -154,7 +150,7 @@ fn rules_that_do_not_compile() {
 fn deep_rules_do_not_overflow_the_stack() {
     for depth in [19, 21, 60, 95] {
         let rule = format!("{}true{}", "!(".repeat(depth), ")".repeat(depth));
-        let expected = if depth % 2 == 0 { "" } else { "spec: Invalid value: \"object\": no" };
+        let expected = if depth % 2 == 0 { "" } else { "spec: Invalid value: no" };
         assert_eq!(eval(&rule, json!({}), None), expected, "{depth}");
     }
 }
@@ -164,7 +160,7 @@ fn transition_rules() {
     let rule = "self.n >= oldSelf.n";
     assert_eq!(eval(rule, json!({"n": 1}), None), "");
     assert_eq!(eval(rule, json!({"n": 2}), Some(json!({"n": 1}))), "");
-    assert_eq!(eval(rule, json!({"n": 1}), Some(json!({"n": 2}))), "spec: Invalid value: \"object\": no");
+    assert_eq!(eval(rule, json!({"n": 1}), Some(json!({"n": 2}))), "spec: Invalid value: no");
 
     let optional = parse(ruled(
         json!([{"rule": "oldSelf.hasValue() ? oldSelf.value().n <= self.n : self.n == 1", "optionalOldSelf": true}]),
@@ -188,7 +184,7 @@ fn old_items_are_found_by_key() {
     let keyed = parse(list("map", json!(["k"])));
     let old = json!({"l": [{"k": "a", "v": 1}, {"k": "b", "v": 5}]});
     let moved = json!({"l": [{"k": "b", "v": 4}, {"k": "c", "v": 0}, {"k": "a", "v": 1}]});
-    assert_eq!(show(&keyed.validate(&moved, Some(&old))), "l[0]: Invalid value: \"object\": no");
+    assert_eq!(show(&keyed.validate(&moved, Some(&old))), "l[0]: Invalid value: no");
     let errors = show(&Structural::parse(&list("atomic", json!(null))).unwrap_err());
     assert!(
         errors.contains("oldSelf cannot be used on the uncorrelatable portion of the schema"),
@@ -209,7 +205,7 @@ fn the_root_sees_its_names_only() {
     }
     assert_eq!(
         show(&parse(root("size(self.metadata.name) > 5")).validate(&object, None)),
-        "<nil>: Invalid value: \"object\": no"
+        "<nil>: Invalid value: no"
     );
     assert!(
         show(&Structural::parse(&root("self.metadata.labels == {}")).unwrap_err())
@@ -224,7 +220,7 @@ fn rules_in_maps_scalars_and_nulls() {
         "s": {"type": "string", "nullable": true, "x-kubernetes-validations": [{"rule": "self == 'x'", "message": "no"}]},
     }));
     let errors = schema.validate(&json!({"m": {"a": 1, "b": 0}, "s": "y"}), None);
-    assert_eq!(show(&errors), "m[b]: Invalid value: \"integer\": no\ns: Invalid value: \"string\": no");
+    assert_eq!(show(&errors), "m[b]: Invalid value: 0: no\ns: Invalid value: \"y\": no");
     assert_eq!(show(&schema.validate(&json!({"s": null}), None)), "");
 }
 
@@ -266,7 +262,7 @@ fn items_of_an_unchanged_list_are_tolerated_and_errors_are_not() {
     assert_eq!(show(&schema.validate(&old, Some(&old))), "");
     assert_eq!(
         show(&schema.validate(&json!({"l": [1, -6, 2]}), Some(&old))),
-        "l[1]: Invalid value: \"integer\": no\nl[1]: Invalid value: \"integer\": div"
+        "l[1]: Invalid value: -6: no\nl[1]: Invalid value: -6: div"
     );
     let zero = json!({"l": [0]});
     let errors = show(&schema.validate(&zero, Some(&zero)));
