@@ -1,11 +1,15 @@
 //! Fetching the objects a pod refers to, before they are needed.
 
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, ServiceAccount};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Error};
 use serde_json::json;
 
-use crate::sources::{Fetched, Reference, ReferenceKind, references};
+use crate::sources::{Fetched, Reference, ReferenceKind, audiences, references};
+
+/// A year, in seconds.
+const LONGEST_TOKEN: i64 = 365 * 24 * 60 * 60;
 
 /// What the pod refers to. What is not there is absent: whoever needs it says so.
 pub(crate) async fn fetch(client: &Client, pod: &Pod) -> Result<Fetched, Error> {
@@ -28,7 +32,39 @@ pub(crate) async fn fetch(client: &Client, pod: &Pod) -> Result<Fetched, Error> 
             }
         }
     }
+    for audience in audiences(pod) {
+        found.tokens.extend(token(client, pod, audience).await?.map(|token| (audience.to_owned(), token)));
+    }
     Ok(found)
+}
+
+/// A token of the pod's service account. It is bound to the pod and ends with it: nobody brings another one later, so it
+/// is asked for as long as a pod may run.
+async fn token(client: &Client, pod: &Pod, audience: &str) -> Result<Option<String>, Error> {
+    let (namespace, name) = (pod.metadata.namespace.as_deref(), pod.metadata.name.clone());
+    let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
+    let bound = BoundObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("Pod".into()),
+        name,
+        uid: pod.metadata.uid.clone(),
+    };
+    let audiences = Some(audience).filter(|audience| !audience.is_empty()).map(str::to_owned);
+    let spec = TokenRequestSpec {
+        audiences: Some(audiences.into_iter().collect()),
+        bound_object_ref: Some(bound),
+        expiration_seconds: Some(LONGEST_TOKEN),
+        ..TokenRequestSpec::default()
+    };
+    let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
+    let api = Api::<ServiceAccount>::namespaced(client.clone(), namespace.unwrap_or_default());
+    let answer =
+        api.create_token_request(account.unwrap_or("default"), &PostParams::default(), &request).await;
+    match answer {
+        Ok(answer) => Ok(answer.status.and_then(|status| status.token)),
+        Err(Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Says on each claim in use that it is bound: here a claim is a directory, there is nothing else to wait for.

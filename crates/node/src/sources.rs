@@ -3,7 +3,7 @@
 //! What builds environments and volumes looks them up at once and does not wait. So the node first asks [`references`]
 //! what a pod mentions, fetches that, and hands over what it got.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, PersistentVolumeClaim, Pod, PodSpec, Secret, Volume, VolumeProjection,
@@ -18,6 +18,8 @@ pub trait Sources {
     fn secret(&self, namespace: &str, name: &str) -> Option<Secret>;
     /// A claim to storage.
     fn claim(&self, namespace: &str, name: &str) -> Option<PersistentVolumeClaim>;
+    /// A token of the pod's service account for somebody; the API server itself if that is empty.
+    fn token(&self, audience: &str) -> Option<String>;
 }
 
 /// Objects that were fetched before, by namespace and name.
@@ -29,6 +31,8 @@ pub struct Fetched {
     pub secrets: BTreeMap<(String, String), Secret>,
     /// Claims.
     pub claims: BTreeMap<(String, String), PersistentVolumeClaim>,
+    /// Tokens of the pod's service account, by whom they are for.
+    pub tokens: BTreeMap<String, String>,
 }
 
 impl Sources for Fetched {
@@ -43,6 +47,18 @@ impl Sources for Fetched {
     fn claim(&self, namespace: &str, name: &str) -> Option<PersistentVolumeClaim> {
         self.claims.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
+
+    fn token(&self, audience: &str) -> Option<String> {
+        self.tokens.get(audience).cloned()
+    }
+}
+
+/// For whom a pod wants tokens of its service account.
+pub(crate) fn audiences(pod: &Pod) -> BTreeSet<&str> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let parts = volumes.filter_map(|volume| volume.projected.as_ref()?.sources.as_ref()).flatten();
+    let tokens = parts.filter_map(|part| part.service_account_token.as_ref());
+    tokens.map(|token| token.audience.as_deref().unwrap_or_default()).collect()
 }
 
 /// What a pod is told about where it runs.

@@ -243,6 +243,12 @@ fn shaken(server: &str, error: &io::Error) -> String {
 
 /// What an answer without a review means.
 fn refusal(code: u16, body: &[u8]) -> String {
+    let status: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    if let Some(message) = status.get("message").and_then(|message| message.as_str())
+        && status.get("kind").is_some_and(|kind| kind == "Status")
+    {
+        return message.to_owned();
+    }
     match code {
         400 => "the server rejected our request for an unknown reason".into(),
         401 => "the server has asked for the client to provide credentials".into(),

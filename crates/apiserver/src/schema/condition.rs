@@ -9,12 +9,17 @@ use kube_cel::cel::Value as Cel;
 
 /// A compiled expression.
 #[derive(Debug)]
-pub(crate) struct Condition(Expression);
+pub(crate) struct Condition {
+    text: String,
+    expression: Expression,
+}
 
 impl Condition {
     /// Compiles an expression; the error is for people.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
-        Expression::parse(text).map(Self)
+        let expression = Expression::parse(text)
+            .map_err(|error| format!("expression '{text}' resulted in error: compilation failed: {error}"))?;
+        Ok(Self { text: text.to_owned(), expression })
     }
 
     /// Whether it holds for these values.
@@ -23,9 +28,10 @@ impl Condition {
         for (name, value) in variables {
             context.add_variable_from_value(*name, raw(value));
         }
-        match run(&self.0, &context)? {
+        let failed = |why: &str| format!("expression '{}' resulted in error: {why}", self.text);
+        match run(&self.expression, &context).map_err(|error| failed(&error))? {
             Cel::Bool(held) => Ok(held),
-            other => Err(format!("cel expression must evaluate to a bool, not {}", type_text(&other))),
+            other => Err(failed(&format!("it must evaluate to a bool, not {}", type_text(&other)))),
         }
     }
 }
@@ -46,7 +52,8 @@ mod tests {
         assert_eq!(holds("object.metadata.labels['a'] == 'b' && oldObject == null"), Ok(true));
         assert_eq!(holds("request.userInfo.username.startsWith('you')"), Ok(false));
         assert_eq!(holds("!has(object.metadata.name)"), Ok(true));
-        assert!(holds("object.spec.x == 1").unwrap_err().contains("no such key"));
+        let error = "expression 'object.spec.x == 1' resulted in error: no such key: spec";
+        assert_eq!(holds("object.spec.x == 1"), Err(error.to_owned()));
         assert!(holds("1 + 1").unwrap_err().contains("bool"));
         assert!(holds("object.(").is_err());
     }

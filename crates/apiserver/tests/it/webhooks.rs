@@ -205,6 +205,9 @@ async fn refusals_and_failures_are_told_in_the_words_of_a_real_server() {
         "silent" => Say::Response(json!({"allowed": false})),
         "broken" => Say::Code(500, "oops"),
         "missing" => Say::Code(404, ""),
+        "status" => {
+            Say::Code(403, "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"who are you\"}")
+        }
         "garbage" => Say::Code(200, "not json"),
         "absent" => Say::Code(200, "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\"}"),
         _ => change(&json!([{"op": "test", "path": "/nothing", "value": 1}])),
@@ -238,6 +241,7 @@ async fn refusals_and_failures_are_told_in_the_words_of_a_real_server() {
         (hooks.hook("x", service("hooks", 443)), 500, post("hooks.default.svc:443/", "no endpoints available for service \"hooks\"")),
         (hooks.hook("broken", json!({})), 500, "Internal error occurred: failed calling webhook \"broken.example.com\": failed to call webhook: an error on the server (\"oops\") has prevented the request from succeeding".to_owned()),
         (hooks.hook("missing", json!({})), 500, "Internal error occurred: failed calling webhook \"missing.example.com\": failed to call webhook: the server could not find the requested resource".to_owned()),
+        (hooks.hook("status", json!({})), 500, "Internal error occurred: failed calling webhook \"status.example.com\": failed to call webhook: who are you".to_owned()),
         (hooks.hook("absent", json!({})), 500, "Internal error occurred: failed calling webhook \"absent.example.com\": received invalid webhook response: webhook response was absent".to_owned()),
         (hooks.hook("patch", json!({})), 500, "Internal error occurred: failed calling webhook \"patch.example.com\": received invalid webhook response: validating webhook may not return response.patch".to_owned()),
         (hooks.hook("x", json!({"admissionReviewVersions": ["v1beta1", "v7"], "clientConfig": {"url": format!("https://127.0.0.1:{}/no", hooks.port), "caBundle": hooks.bundle}})), 403, "admission webhook \"x.example.com\" denied the request: not today".to_owned()),

@@ -15,6 +15,7 @@ fn sources() -> Fetched {
         config_maps: [(key("map"), serde_json::from_value(map).unwrap())].into(),
         secrets: [(key("sec"), serde_json::from_value(secret).unwrap())].into(),
         claims: BTreeMap::new(),
+        tokens: BTreeMap::new(),
     }
 }
 

@@ -91,11 +91,21 @@ impl From<'_> {
         if let Some(downward) = &part.downward_api {
             return self.downward(downward.items.as_ref(), mode);
         }
+        if let Some(token) = &part.service_account_token {
+            let content = self.sources.token(token.audience.as_deref().unwrap_or_default());
+            let content = content.ok_or_else(|| self.no_token())?.into_bytes();
+            return Ok(Payload::from([(checked(&token.path)?, File { content, mode: permissions(mode) })]));
+        }
         let value = serde_json::to_value(part).unwrap_or_default();
         let kind = value.as_object().and_then(|map| map.keys().next().cloned()).unwrap_or_default();
         Err(format!(
-            "a projected {kind} is not supported on one machine; use a configMap, a secret or downwardAPI"
+            "a projected {kind} is not supported on one machine; use a configMap, a secret, a serviceAccountToken or downwardAPI"
         ))
+    }
+
+    fn no_token(&self) -> String {
+        let account = self.pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
+        format!("there is no token for serviceaccount {:?}", account.unwrap_or("default"))
     }
 
     fn namespace(&self) -> &str {

@@ -21,6 +21,7 @@ impl World {
         let secret = json!({ "metadata": {}, "data": { "token": "c2VjcmV0" } });
         let claim = json!({ "metadata": {} });
         world.sources.secrets.insert(key("sec"), serde_json::from_value(secret).unwrap());
+        world.sources.tokens.insert("vault".to_owned(), "for-vault".to_owned());
         world.sources.claims.insert(key("data"), serde_json::from_value(claim).unwrap());
         world
     }
@@ -136,6 +137,9 @@ fn secrets_and_the_pods_own_facts() {
         { "downwardAPI": { "items": [{ "path": "in/name", "fieldRef": { "fieldPath": "metadata.name" } }] } },
     ]);
     assert_eq!(world.read(&json!({ "projected": { "sources": sources } })), ["in", "lr", "token"]);
+    let token = json!([{ "serviceAccountToken": { "path": "vault", "audience": "vault" } }]);
+    assert_eq!(world.read(&json!({ "projected": { "sources": token } })), ["vault"]);
+    assert_eq!(fs::read_to_string(world.path("volumes/v/vault")).unwrap(), "for-vault");
 }
 
 #[test]
@@ -165,7 +169,11 @@ fn what_is_missing_is_named_and_what_is_optional_is_empty() {
         assert_eq!(world.prepare(&volume), Err(expected.to_owned()), "{volume}");
     }
     let token = json!({ "projected": { "sources": [{ "serviceAccountToken": { "path": "t" } }] } });
-    assert!(world.prepare(&token).unwrap_err().contains("projected serviceAccountToken is not supported"));
+    let expected = "volume \"v\": there is no token for serviceaccount \"default\"";
+    assert_eq!(world.prepare(&token), Err(expected.to_owned()));
+    let bundle =
+        json!({ "projected": { "sources": [{ "clusterTrustBundle": { "path": "t", "name": "x" } }] } });
+    assert!(world.prepare(&bundle).unwrap_err().contains("projected clusterTrustBundle is not supported"));
     assert_eq!(world.read(&json!({ "configMap": { "name": "no", "optional": true } })), Vec::<String>::new());
     let escape = json!({ "configMap": { "name": "map", "items": [{ "key": "lr", "path": "..data/x" }] } });
     assert!(world.prepare(&escape).is_err());
