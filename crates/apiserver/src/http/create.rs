@@ -10,7 +10,7 @@ use crate::admission::Relevant;
 use crate::auth::rbac::Ask;
 use crate::crd;
 use crate::failure::Failure;
-use crate::object::{meta, meta_mut, time};
+use crate::object::{at, meta, meta_mut, time};
 use crate::rules::admit::{Admitted, Strictness};
 use crate::rules::create::{self, Stamp};
 use crate::store::{Key, Outcome, Stored, Written};
@@ -115,6 +115,7 @@ struct How {
 
 async fn once(call: &Call, body: Value, stamp: &Stamp<'_>, how: How) -> Result<Response, Failure> {
     let served = &call.served;
+    check_account(call, &body)?;
     let relevant = call.relevant("CREATE");
     let mut warnings = Vec::new();
     let body = if relevant.mutates() {
@@ -156,6 +157,25 @@ async fn once(call: &Call, body: Value, stamp: &Stamp<'_>, how: How) -> Result<R
         Written::Put(stored) => reply::object(201, served, &stored, call.render, &warnings),
         Written::Kept(_) | Written::Removed(_) => Err(Failure::internal("a new object was not stored")),
     }
+}
+
+/// A pod names a service account that is there. `default` need not be yet: it comes with the namespace.
+fn check_account(call: &Call, body: &Value) -> Result<(), Failure> {
+    if !call.served.is_core("pods") || call.app.accounts.is_none() {
+        return Ok(());
+    }
+    let text = |field: &str| at(body, field).and_then(Value::as_str).filter(|name| !name.is_empty());
+    let account =
+        text("spec.serviceAccountName").or_else(|| text("spec.serviceAccount")).unwrap_or("default");
+    let key = Key::new(&"/serviceaccounts".into(), &call.namespace, account);
+    if account == "default" || call.app.store.latest(&key).is_some() {
+        return Ok(());
+    }
+    let namespace = &call.namespace;
+    let why = format!(
+        "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
+    );
+    Err(Failure::denied("", "pods", meta(body, "name"), &why))
 }
 
 /// The body as webhooks changed it.

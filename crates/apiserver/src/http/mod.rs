@@ -107,7 +107,7 @@ async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Resp
     let asked = Asked::of(request.headers(), &query);
     let identity = match access::admit(&app, &mut request) {
         Ok(identity) => identity,
-        Err(failure) => return encode::answer(reply::failure(&failure), asked.plain()).await,
+        Err(failure) => return encode::answer(reply::refusal(&failure), asked.plain()).await,
     };
     let extension = app.catalog().extensions().iter().find(|e| e.serves(request.uri().path())).cloned();
     if let Some(extension) = extension {

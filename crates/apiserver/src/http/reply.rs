@@ -187,6 +187,13 @@ pub(crate) fn failure(failure: &Failure) -> Response {
     response
 }
 
+/// The answer to somebody who may not: it repeats what they sent, so nobody is to guess that it is a page.
+pub(crate) fn refusal(refused: &Failure) -> Response {
+    let mut response = failure(refused);
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
 /// "It is done" for a deletion or an action, about an object.
 pub(crate) fn success(code: u16, served: &Served, object: &Value) -> Response {
     let mut details =

@@ -104,6 +104,7 @@ fn access(call: &Call, mut body: Value, asker: &Asker) -> Result<Value, Failure>
     if !causes.is_empty() {
         return Err(Failure::invalid_kind("", "authorization.k8s.io", "", causes));
     }
+    tracked(call, &mut body);
     let named = Identity { name: spec.user, uid: spec.uid, groups: spec.groups, extra: spec.extra };
     let identity = if *asker == Asker::Self_ { &*call.identity } else { &named };
     let decision =
@@ -121,6 +122,18 @@ fn access(call: &Call, mut body: Value, asker: &Asker) -> Result<Value, Failure>
         map.insert("status".into(), status);
     }
     Ok(body)
+}
+
+/// Says in a question who asked it, as in any object.
+fn tracked(call: &Call, body: &mut Value) {
+    let (catalog, now) = (call.app.catalog(), time(call.app.now()));
+    if let Some(map) = body.as_object_mut() {
+        let metadata = map.entry("metadata").or_insert_with(|| json!({}));
+        if !metadata.is_object() {
+            *metadata = json!({});
+        }
+    }
+    call.track(&catalog, "", &now).created(body);
 }
 
 fn drop_nulls(mut value: Value) -> Value {
@@ -265,8 +278,8 @@ fn token(call: &Call, mut body: Value) -> Result<Value, Failure> {
         }),
         Err(why) => json!({"user": {}, "error": why}),
     };
+    tracked(call, &mut body);
     if let Some(map) = body.as_object_mut() {
-        map.entry("metadata").or_insert_with(|| json!({}));
         map.insert("status".into(), status);
     }
     Ok(body)
