@@ -1,19 +1,22 @@
 //! Custom resource definitions: what makes one valid, and what it serves.
 
+mod validate;
+
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::builtin::CRD_TABLE;
-use crate::failure::Cause;
 use crate::fields::Writer;
+use crate::object::at;
 use crate::object::names::NameRule;
-use crate::object::{at, meta};
 use crate::registry::{Catalog, Conversion, ScalePaths, Served, priority};
 use crate::rules::track::Track;
 use crate::schema::Structural;
 use crate::store::Key;
 use crate::tables::Columns;
+
+pub(crate) use self::validate::validate;
 
 fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
@@ -38,95 +41,35 @@ pub(crate) fn default(object: &mut Value) {
         return;
     };
     spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
-    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
+    if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut).filter(|_| !kind.is_empty()) {
         names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
         names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
     }
 }
 
-/// What is wrong with a definition.
-pub(crate) fn validate(object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for path in ["spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"] {
-        if text(object, path).is_empty() {
-            causes.push(Cause::required(path, ""));
-        }
-    }
-    let (group, plural) = (text(object, "spec.group"), text(object, "spec.names.plural"));
-    if !group.is_empty() && (!group.contains('.') || !NameRule::Subdomain.check(group).is_empty()) {
-        causes.push(Cause::invalid("spec.group", group, "should be a domain with at least one dot"));
-    }
-    let expected = format!("{plural}.{group}");
-    if meta(object, "name") != expected {
-        let why = "must be spec.names.plural+\".\"+spec.group";
-        causes.push(Cause::invalid("metadata.name", meta(object, "name"), why));
-    }
-    let scope = text(object, "spec.scope");
-    if !["", "Namespaced", "Cluster"].contains(&scope) {
-        let message = "supported values: \"Cluster\", \"Namespaced\"";
-        causes.push(Cause::unsupported("spec.scope", scope, message));
-    }
-    if text(object, "spec.conversion.strategy") != "None" {
-        let strategy = text(object, "spec.conversion.strategy");
-        causes.push(Cause::unsupported("spec.conversion.strategy", strategy, "supported values: \"None\""));
-    }
-    versions(object, &mut causes);
-    for path in ["spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"] {
-        if let Some(before) = old.map(|o| text(o, path))
-            && before != text(object, path)
-        {
-            causes.push(Cause::invalid(path, text(object, path), "field is immutable"));
-        }
-    }
-    causes
-}
-
-fn versions(object: &Value, causes: &mut Vec<Cause>) {
-    let versions = list(object, "spec.versions");
-    let stored = versions.iter().filter(|v| flag(v, "storage")).count();
-    if stored != 1 {
-        let why = "must have exactly one version marked as storage version";
-        causes.push(Cause::invalid("spec.versions", json!(versions.len()), why));
-    }
-    for (index, version) in versions.iter().enumerate() {
-        let path = format!("spec.versions[{index}]");
-        let name = text(version, "name");
-        if name.is_empty() {
-            causes.push(Cause::required(format!("{path}.name"), ""));
-        } else if versions.iter().filter(|v| text(v, "name") == name).count() > 1 {
-            causes.push(Cause::duplicate(format!("{path}.name"), name));
-        }
-        let path = format!("{path}.schema.openAPIV3Schema");
-        match at(version, "schema.openAPIV3Schema") {
-            None => causes.push(Cause::required(path, "schemas are required")),
-            Some(schema) => {
-                let errors = Structural::parse(schema).err().unwrap_or_default();
-                causes.extend(errors.into_iter().map(Cause::from).map(|mut cause| {
-                    cause.field =
-                        if cause.field.is_empty() { path.clone() } else { format!("{path}.{}", cause.field) };
-                    cause
-                }));
-            }
-        }
+/// The status of a new definition, before anybody looked at its names.
+pub(crate) fn introduce(object: &mut Value) {
+    let stored = validate::stored_versions(object);
+    if let Some(map) = object.as_object_mut() {
+        let names = json!({"plural": "", "kind": ""});
+        map.insert(
+            "status".into(),
+            json!({"conditions": null, "acceptedNames": names, "storedVersions": stored}),
+        );
     }
 }
 
-/// The status of a valid definition: it is served from the moment it is stored, unless another resource of its group
-/// already has its kind.
+/// The status of a valid definition: it is served from the moment it is stored, unless other resources of its group
+/// already have its names.
 fn establish(object: &mut Value, catalog: &Catalog, now: &str) {
-    let names = at(object, "spec.names").cloned().unwrap_or_else(|| json!({}));
-    let mut stored = texts(object, "status.storedVersions");
-    let storage = list(object, "spec.versions").iter().filter(|v| flag(v, "storage"));
-    let added: Vec<String> =
-        storage.map(|v| text(v, "name").to_owned()).filter(|v| !stored.contains(v)).collect();
-    stored.extend(added);
-    let kind = text(object, "spec.names.kind").to_owned();
-    let taken = catalog
-        .by_kind(text(object, "spec.group"), &kind)
-        .is_some_and(|other| other.plural != text(object, "spec.names.plural"));
-    if taken {
-        let message = format!("{kind:?} is already in use");
-        condition(object, "NamesAccepted", "False", ("KindConflict", &message), now);
+    let stored = validate::stored_versions(object);
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+        status.retain(|field, value| field != "conditions" || !value.is_null());
+    }
+    let (accepted, conflict) = accept(object, catalog);
+    if let Some((reason, name)) = conflict {
+        let message = format!("{name:?} is already in use");
+        condition(object, "NamesAccepted", "False", (reason, &message), now);
         condition(object, "Established", "False", ("NotAccepted", "not all names are accepted"), now);
     } else {
         condition(object, "NamesAccepted", "True", ("NoConflicts", "no conflicts found"), now);
@@ -134,9 +77,51 @@ fn establish(object: &mut Value, catalog: &Catalog, now: &str) {
         condition(object, "Established", "True", ("InitialNamesAccepted", message), now);
     }
     if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
-        status.insert("acceptedNames".into(), if taken { json!({"plural": "", "kind": ""}) } else { names });
+        status.insert("acceptedNames".into(), accepted);
         status.insert("storedVersions".into(), stored.into());
     }
+}
+
+/// The names that no other resource of the group has, and the last one that another has, with the reason.
+fn accept(object: &Value, catalog: &Catalog) -> (Value, Option<(&'static str, String)>) {
+    let (group, plural) = (text(object, "spec.group"), text(object, "spec.names.plural"));
+    let all = catalog.all();
+    let others: Vec<_> = all.iter().filter(|s| s.group == group && s.plural != plural).collect();
+    let is_resource = |name: &str| {
+        others
+            .iter()
+            .any(|s| s.plural == name || s.singular == name || s.short_names.iter().any(|n| n == name))
+    };
+    let is_kind = |name: &str| others.iter().any(|s| s.kind == name || s.list_kind == name);
+    let mut accepted = json!({"plural": "", "kind": ""});
+    let mut conflict = None;
+    let fields: [(&str, &'static str, bool); 5] = [
+        ("plural", "PluralConflict", false),
+        ("singular", "SingularConflict", false),
+        ("shortNames", "ShortNamesConflict", false),
+        ("kind", "KindConflict", true),
+        ("listKind", "ListKindConflict", true),
+    ];
+    for (field, reason, of_kinds) in fields {
+        let Some(value) = at(object, &format!("spec.names.{field}")) else { continue };
+        let names = value.as_array().map_or_else(|| vec![value.clone()], Clone::clone);
+        let taken = names
+            .iter()
+            .filter_map(Value::as_str)
+            .find(|name| if of_kinds { is_kind(name) } else { is_resource(name) });
+        match taken {
+            Some(name) => conflict = Some((reason, name.to_owned())),
+            None => {
+                if let Some(map) = accepted.as_object_mut() {
+                    map.insert(field.into(), value.clone());
+                }
+            }
+        }
+    }
+    if let (Some(map), Some(categories)) = (accepted.as_object_mut(), at(object, "spec.names.categories")) {
+        map.insert("categories".into(), categories.clone());
+    }
+    (accepted, conflict)
 }
 
 /// The same, with the server as the owner of that status.

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::object::{at, meta, meta_mut, time};
 use crate::rules::admit::{Admitted, Strictness};
 use crate::rules::create::{self, Stamp};
+use crate::rules::update::settle;
 use crate::store::{Key, Outcome, Stored, Written};
 
 /// How often a generated name is tried before its collision is the client's to see.
@@ -135,7 +136,7 @@ async fn once(call: &Call, body: Value, stamp: &Stamp<'_>, how: How) -> Result<R
         warnings.extend(Box::pin(call.app.webhooks.validate(&call.app, &relevant, &attributes)).await?);
     }
     if served.is_crd() {
-        crd::establish_as(&track, &mut object, stamp.now);
+        crd::introduce(&mut object);
     }
     served.store_form(&mut object);
     let name = meta(&object, "name").to_owned();
@@ -154,7 +155,13 @@ async fn once(call: &Call, body: Value, stamp: &Stamp<'_>, how: How) -> Result<R
         call.app.transact(&key, &homes, decide).await?
     };
     match written {
-        Written::Put(stored) => reply::object(201, served, &stored, call.render, &warnings),
+        Written::Put(stored) => {
+            // Its names are looked at right away, so that it is served when the answer arrives.
+            if served.is_crd() && !how.dry {
+                establish(call, &key, &stored.uid, stamp.now).await?;
+            }
+            reply::object(201, served, &stored, call.render, &warnings)
+        }
         Written::Kept(_) | Written::Removed(_) => Err(Failure::internal("a new object was not stored")),
     }
 }
@@ -176,6 +183,21 @@ fn check_account(call: &Call, body: &Value) -> Result<(), Failure> {
         "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
     );
     Err(Failure::denied("", "pods", meta(body, "name"), &why))
+}
+
+/// Accepts the names of a new definition, or says which are taken.
+async fn establish(call: &Call, key: &Key, uid: &str, now: &str) -> Result<(), Failure> {
+    let decide = |current: Option<&Stored>| {
+        let Some(current) = current.filter(|current| &*current.uid == uid) else {
+            return Ok(Outcome::Keep);
+        };
+        let old = current.value().map_err(Failure::internal)?;
+        let mut new = old.clone();
+        let catalog = call.app.catalog();
+        crd::establish_as(&call.track(&catalog, "", now), &mut new, now);
+        Ok(settle(&call.served, &old, new))
+    };
+    call.app.transact(key, &[], decide).await.map(drop)
 }
 
 /// The body as webhooks changed it.
@@ -210,9 +232,8 @@ fn check_homes(call: &Call, homes: &[Key], name: &str) -> Result<(), Failure> {
         let terminating = found.as_ref().is_some_and(|stored| stored.deleting);
         if crd::is_table(key.table()) {
             if terminating || found.is_none() {
-                return Err(Failure::method_not_allowed(
-                    "create not allowed while custom resource definition is terminating",
-                ));
+                let why = "create not allowed while custom resource definition is terminating";
+                return Err(Failure::forbidden(&call.served, name, why, None));
             }
         } else if found.is_none() {
             return Err(Failure::namespace_not_found(key.name()));

@@ -21,6 +21,9 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
@@ -88,6 +91,14 @@ impl NameRule {
     pub(crate) fn generate_limit(self) -> usize {
         58
     }
+}
+
+/// What keeps a name from being a DNS-1035 label, as the names in definitions are.
+pub(crate) fn label_1035(name: &str) -> Option<String> {
+    let valid = is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase());
+    let wrong: Vec<String> =
+        longer(name, 63, "characters").into_iter().chain((!valid).then(|| LABEL_1035.to_owned())).collect();
+    (!wrong.is_empty()).then(|| wrong.join(","))
 }
 
 /// What keeps a name from being one segment of a path.

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::{CRD_CLEANUP, FOREGROUND, ORPHAN, update};
 use crate::crd;
 use crate::failure::Failure;
-use crate::object::{at, finalizers, is_deleting, meta, meta_map, meta_mut, set_finalizers, set_meta, time};
+use crate::object::{
+    at, carry_meta, finalizers, is_deleting, meta, meta_map, meta_mut, set_finalizers, set_meta, time,
+};
 use crate::registry::Served;
 use crate::store::Outcome;
 
@@ -103,9 +105,13 @@ pub(crate) fn delete(
     begin(&mut object, grace, now);
     if served.is_core("namespaces") {
         set_phase_terminating(&mut object);
+    }
+    // These two are deleted by rules of their own, which know no grace and count no generation.
+    if served.is_core("namespaces") || served.is_crd() {
         if let Some(metadata) = meta_mut(&mut object) {
             metadata.remove("deletionGracePeriodSeconds");
         }
+        carry_meta(&mut object, &old, "generation");
     }
     if served.is_crd() {
         crd::set_terminating(&mut object, &time(now));

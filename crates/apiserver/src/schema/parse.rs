@@ -255,7 +255,7 @@ impl Parser {
         let mut unknown = Vec::new();
         prune::prune(node, &mut filled, node.embedded, &Path::Root, &mut unknown);
         if !unknown.is_empty() {
-            let detail = format!("must not have unknown fields: {}", unknown.join(", "));
+            let detail = "must not have unknown fields";
             self.errors.push(FieldError::invalid(path, value, detail));
             return;
         }

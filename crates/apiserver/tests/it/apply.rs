@@ -209,7 +209,8 @@ async fn owners_of_several_versions() {
     second["name"] = json!("v2");
     second["storage"] = json!(false);
     definition["spec"]["versions"].as_array_mut().unwrap().push(second);
-    let made = api.ok("POST", &format!("{CRDS}?fieldManager=c"), definition).await;
+    api.ok("POST", &format!("{CRDS}?fieldManager=c"), definition).await;
+    let made = api.ok("GET", &format!("{CRDS}/widgets.example.com"), NULL).await;
     let by: Vec<&Value> =
         made["metadata"]["managedFields"].as_array().unwrap().iter().map(|e| &e["manager"]).collect();
     assert_eq!(by, ["c", "kube-apiserver"], "the server owns the status");

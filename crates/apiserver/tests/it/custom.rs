@@ -11,6 +11,8 @@ const WIDGET: &str = "/apis/example.com/v1/namespaces/default/widgets/w";
 async fn a_definition_is_served_at_once() {
     let api = Api::new();
     let made = api.ok("POST", CRDS, widgets()).await;
+    assert_eq!(made["status"]["conditions"], NULL, "nobody looked at its names yet: {made}");
+    let made = api.ok("GET", &format!("{CRDS}/widgets.example.com"), NULL).await;
     let conditions = made["status"]["conditions"].as_array().unwrap();
     for kind in ["NamesAccepted", "Established"] {
         assert!(conditions.iter().any(|c| c["type"] == kind && c["status"] == "True"), "{made}");
@@ -33,7 +35,7 @@ async fn bad_definitions_are_refused() {
         (with("/metadata/name", json!("gadgets.example.com")), "must be spec.names.plural"),
         (with("/spec/scope", json!("Galaxy")), "spec.scope"),
         (with("/spec/versions/0/storage", json!(false)), "exactly one version"),
-        (with("/spec/versions/0/schema", json!({})), "schemas are required"),
+        (with("/spec/versions/0/schema", json!({})), "schema.openAPIV3Schema: Required value"),
         (with("/spec/versions/0/schema/openAPIV3Schema", json!({"properties": {}})), "openAPIV3Schema"),
     ] {
         let reply = api.call("POST", CRDS, crd).await;
@@ -171,7 +173,7 @@ async fn a_deleted_definition_takes_its_objects_along() {
     assert!(going["status"]["conditions"].to_string().contains("Terminating"), "{going}");
     api.settle().await;
     assert_eq!(api.code("GET", &format!("{WIDGETS}/free")).await, 404);
-    assert_eq!(api.call("POST", WIDGETS, widget("new")).await.code, 405);
+    assert_eq!(api.call("POST", WIDGETS, widget("new")).await.code, 403);
     assert_eq!(api.code("GET", &path).await, 200);
     api.ok("MERGE", WIDGET, json!({"metadata": {"finalizers": []}})).await;
     api.settle().await;
@@ -193,7 +195,8 @@ async fn a_kind_belongs_to_one_definition() {
     let mut other = widgets();
     other["metadata"]["name"] = json!("wodgets.example.com");
     other["spec"]["names"] = json!({"plural": "wodgets", "kind": "Widget"});
-    let made = api.ok("POST", CRDS, other).await;
+    api.ok("POST", CRDS, other).await;
+    let made = api.ok("GET", &format!("{CRDS}/wodgets.example.com"), NULL).await;
     for condition in made["status"]["conditions"].as_array().unwrap() {
         assert_eq!(condition["status"], "False", "{condition}");
     }

@@ -69,6 +69,7 @@ async fn an_extension_is_listed_and_asked() {
     // Definitions of the same group come beside it.
     let mut definition = crate::harness::widgets();
     definition["metadata"]["name"] = json!("widgets.metrics.k8s.io");
+    definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved, a test"});
     definition["spec"]["group"] = json!("metrics.k8s.io");
     api.ok("POST", crate::harness::CRDS, definition).await;
     let group = api.ok("GET", "/apis/metrics.k8s.io", NULL).await;
