@@ -145,7 +145,10 @@ fn condition(object: &mut Value, kind: &str, value: &str, (reason, message): (&s
     let Some(status) = status.as_object_mut() else {
         return;
     };
-    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let conditions = status.entry("conditions").or_insert(Value::Null);
+    if conditions.is_null() {
+        *conditions = json!([]);
+    }
     let Some(conditions) = conditions.as_array_mut() else {
         return;
     };

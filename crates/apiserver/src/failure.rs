@@ -236,6 +236,16 @@ impl Failure {
         failure
     }
 
+    /// A patch with operations that nobody knows.
+    pub(crate) fn rejected() -> Self {
+        Self::generic(422, "Invalid", "the server rejected our request due to an error in our request")
+    }
+
+    /// What a patch made of an object is none.
+    pub(crate) fn patched(quoted: &str, why: &str) -> Self {
+        Self::invalid_kind("", "", "", vec![Cause::invalid("patch", quoted, why)])
+    }
+
     /// Somebody may not do something, to a resource or (without one) to a path.
     pub(crate) fn denied(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let qualified = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };

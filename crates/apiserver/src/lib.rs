@@ -22,6 +22,7 @@ pub mod auth;
 mod builtin;
 mod controllers;
 mod crd;
+mod decode;
 mod discovery;
 mod extension;
 mod failure;

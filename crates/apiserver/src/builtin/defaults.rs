@@ -47,7 +47,11 @@ fn fill(object: &mut Value, defaults: &[(&str, Value)]) {
             let missing = || {
                 if last { value.clone() } else { Value::Object(Map::new()) }
             };
-            place = map.entry(part).or_insert_with(missing);
+            place = map.entry(part).or_insert(Value::Null);
+            // What a decoder shows for "not given".
+            if place.is_null() || place == "" {
+                *place = missing();
+            }
         }
     }
 }
@@ -150,6 +154,9 @@ fn service(object: &mut Value) {
     }
     each(object, "spec.ports", |port| {
         let target = port.get("port").cloned().unwrap_or(Value::Null);
+        if let Some(port) = port.as_object_mut().filter(|port| port.get("targetPort") == Some(&json!(0))) {
+            port.remove("targetPort");
+        }
         fill(port, &[("protocol", json!("TCP")), ("targetPort", target)]);
     });
 }

@@ -7,6 +7,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Error};
 use super::body::Input;
 use super::update::{Base, modify};
 use super::{Call, create, manager, reply};
+use crate::decode;
 use crate::failure::Failure;
 use crate::object::{meta, time};
 use crate::rules::admit::Strictness;
@@ -28,14 +29,14 @@ impl Applying {
         let bytes = input.bytes().await?;
         manager::check_apply(&call.query)?;
         call.query.dry_run()?;
-        let (config, warnings) = decode(&bytes, call.query.strictness()?)?;
+        let (config, warnings) = read_config(&bytes, call.query.strictness()?)?;
         check_type(&config, of)?;
         Ok(Self { config, force: call.query.switch("force"), warnings })
     }
 }
 
 /// JSON or YAML; what is there twice counts once, and is told.
-fn decode(bytes: &[u8], strictness: Strictness) -> Result<(Value, Vec<String>), Failure> {
+fn read_config(bytes: &[u8], strictness: Strictness) -> Result<(Value, Vec<String>), Failure> {
     let bad = |why: String| Failure::bad_request(format!("error decoding YAML: {why}"));
     if let Ok(value @ Value::Object(_)) = serde_json::from_slice(bytes) {
         return Ok((value, Vec::new()));
@@ -99,7 +100,8 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
     let now = time(call.app.now());
     let track = call.track(&catalog, scope.subresource(), &now);
     for attempt in 1.. {
-        let edit = |old: &Value| track.applied(Some(old), &applying.config, applying.force);
+        let edit =
+            |old: &Value| decode::value(&track.applied(Some(old), &applying.config, applying.force)?, served);
         match modify(call, scope, Base::Owned, edit).await {
             Err(failure) if failure.code() == 404 && scope == Scope::Main => {}
             Err(failure) => return Err(failure),
@@ -123,7 +125,7 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
             )));
         }
         create::authorize(call)?;
-        match create::named(call, new, false).await {
+        match create::named(call, decode::value(&new, served)?, false).await {
             Err(failure) if failure.is_taken() && attempt < ATTEMPTS => {}
             other => return other,
         }

@@ -9,6 +9,7 @@ use super::{Call, manager, reply};
 use crate::admission::Relevant;
 use crate::auth::rbac::Ask;
 use crate::crd;
+use crate::decode::{self, Decoded};
 use crate::failure::Failure;
 use crate::object::{at, meta, meta_mut, time};
 use crate::rules::admit::{Admitted, Strictness};
@@ -31,8 +32,9 @@ pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failur
     let dry = call.query.dry_run()?;
     let strictness = call.query.strictness()?;
     manager::check(&call.query, "CreateOptions")?;
-    let body = input.object(Kind::of(&call.served)).await?;
-    let generated = meta(&body, "name").is_empty() && !meta(&body, "generateName").is_empty();
+    let body = input.decode(Kind::of(&call.served)).await?;
+    let given = |field| meta(&body.object, field);
+    let generated = given("name").is_empty() && !given("generateName").is_empty();
     let now = time(call.app.now());
     let how = How { strictness, dry, tracked: true };
     let mut attempt = 1;
@@ -56,9 +58,9 @@ pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failur
 }
 
 /// PUT to a name that is free, for the kinds that are created so too. The version it names means nothing.
-pub(crate) async fn by_name(call: &Call, body: Value) -> Result<Response, Failure> {
+pub(crate) async fn by_name(call: &Call, body: Decoded) -> Result<Response, Failure> {
     authorize(call)?;
-    let (name, uid) = (meta(&body, "name"), meta(&body, "uid"));
+    let (name, uid) = (meta(&body.object, "name"), meta(&body.object, "uid"));
     if name.is_empty() {
         let url = &call.name;
         return Err(Failure::bad_request(format!(
@@ -86,17 +88,17 @@ pub(crate) fn authorize(call: &Call) -> Result<(), Failure> {
 }
 
 /// Creates the object of the URL. Untracked, it already says who owns its fields.
-pub(crate) async fn named(call: &Call, mut body: Value, tracked: bool) -> Result<Response, Failure> {
+pub(crate) async fn named(call: &Call, mut body: Decoded, tracked: bool) -> Result<Response, Failure> {
     let dry = call.query.dry_run()?;
     let strictness = call.query.strictness()?;
-    let name = meta(&body, "name");
+    let name = meta(&body.object, "name");
     if name != call.name {
         return Err(Failure::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
             call.name
         )));
     }
-    if let Some(metadata) = meta_mut(&mut body) {
+    if let Some(metadata) = meta_mut(&mut body.object) {
         metadata.remove("resourceVersion");
     }
     let now = time(call.app.now());
@@ -114,9 +116,9 @@ struct How {
     tracked: bool,
 }
 
-async fn once(call: &Call, body: Value, stamp: &Stamp<'_>, how: How) -> Result<Response, Failure> {
+async fn once(call: &Call, body: Decoded, stamp: &Stamp<'_>, how: How) -> Result<Response, Failure> {
     let served = &call.served;
-    check_account(call, &body)?;
+    check_account(call, &body.object)?;
     let relevant = call.relevant("CREATE");
     let mut warnings = Vec::new();
     let body = if relevant.mutates() {
@@ -203,18 +205,18 @@ async fn establish(call: &Call, key: &Key, uid: &str, now: &str) -> Result<(), F
 /// The body as webhooks changed it.
 async fn mutated(
     call: &Call,
-    body: Value,
+    body: Decoded,
     stamp: &Stamp<'_>,
     strictness: crate::rules::admit::Strictness,
     relevant: &Relevant,
     warnings: &mut Vec<String>,
-) -> Result<Value, Failure> {
+) -> Result<Decoded, Failure> {
     let draft = create::draft(&call.served, body, stamp, strictness)?;
     warnings.extend(draft.warnings);
     let mut attributes = call.attributes("CREATE", "CreateOptions", Some(draft.object), None)?;
     check_homes(call, &homes(call), &attributes.name)?;
     warnings.extend(call.app.webhooks.mutate(&call.app, relevant, &mut attributes).await?);
-    Ok(attributes.object.unwrap_or_default())
+    decode::value(&attributes.object.unwrap_or_default(), &call.served)
 }
 
 /// What a new object lives in: its namespace, and its definition.

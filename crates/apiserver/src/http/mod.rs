@@ -7,6 +7,7 @@ mod create;
 mod delete;
 mod encode;
 mod get;
+mod gzip;
 mod hooks;
 mod list;
 mod log;
@@ -105,6 +106,7 @@ impl Call {
 async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Response {
     let query = Query::parse(request.uri().query().unwrap_or_default(), request.method());
     let asked = Asked::of(request.headers(), &query);
+    let compress = gzip::is_accepted(request.headers());
     let identity = match access::admit(&app, &mut request) {
         Ok(identity) => identity,
         Err(failure) => return encode::answer(reply::refusal(&failure), asked.plain()).await,
@@ -118,7 +120,8 @@ async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Resp
         Err(failure) => reply::failure(&failure),
     };
     let encoding = response.extensions().get().copied().unwrap_or_else(|| asked.plain());
-    encode::answer(response, encoding).await
+    let response = encode::answer(response, encoding).await;
+    if compress { gzip::answer(response).await } else { response }
 }
 
 async fn route(

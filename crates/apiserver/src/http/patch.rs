@@ -3,11 +3,14 @@
 use axum::response::Response;
 use serde_json::Value;
 
-use super::body::{Input, json};
+use super::body::Input;
 use super::update::{Base, modify};
 use super::{Call, manager, reply};
+use crate::decode::{self, Decoded};
 use crate::failure::Failure;
 use crate::patch::{self, PatchError};
+use crate::registry::Served;
+use crate::rules::admit::Strictness;
 use crate::rules::update::Scope;
 use crate::types::{self, Message};
 
@@ -15,7 +18,13 @@ use crate::types::{self, Message};
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 
 /// A patch and the rule it is applied by.
-pub(crate) enum Change {
+pub(crate) struct Change {
+    rule: Rule,
+    /// What it says twice.
+    remarks: Vec<String>,
+}
+
+enum Rule {
     Json(Value),
     Merge(Value),
     Strategic(Value, &'static Message),
@@ -26,10 +35,18 @@ impl Change {
     pub(crate) async fn read(input: Input, keys: Option<&'static Message>) -> Result<Self, Failure> {
         let media_type = input.media_type();
         match (media_type.as_str(), keys) {
-            ("application/json-patch+json", _) => Ok(Self::Json(json(&input.bytes().await?)?)),
-            ("application/merge-patch+json", _) => Ok(Self::Merge(object(input).await?)),
+            ("application/json-patch+json", _) => {
+                let (patch, remarks) = document(input, "error decoding patch: ", LIST).await?;
+                let remarks = remarks.into_iter().map(|remark| format!("json patch {remark}")).collect();
+                Ok(Self { rule: Rule::Json(patch), remarks })
+            }
+            ("application/merge-patch+json", _) => {
+                let (patch, remarks) = document(input, "error decoding patch: ", OBJECT).await?;
+                Ok(Self { rule: Rule::Merge(patch), remarks })
+            }
             ("application/strategic-merge-patch+json", Some(keys)) => {
-                Ok(Self::Strategic(object(input).await?, keys))
+                let (patch, remarks) = document(input, "", OBJECT).await?;
+                Ok(Self { rule: Rule::Strategic(patch, keys), remarks })
             }
             (_, Some(_)) => Err(Failure::unsupported_media(
                 "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml",
@@ -40,16 +57,34 @@ impl Change {
         }
     }
 
+    /// What it makes of an object, decoded.
+    fn patched(&self, old: &Value, served: &Served, strictness: Strictness) -> Result<Decoded, Failure> {
+        let mut new = old.clone();
+        self.apply(&mut new)?;
+        let quoted = || match &self.rule {
+            Rule::Json(_) | Rule::Merge(_) => new.to_string(),
+            Rule::Strategic(patch, _) => go_text(patch),
+        };
+        let mut decoded = decode::patched(&new, served, quoted)?;
+        decoded.remarks.splice(0..0, self.remarks.iter().cloned());
+        if strictness == Strictness::Strict {
+            decoded.patched = Some(quoted());
+        }
+        Ok(decoded)
+    }
+
     pub(crate) fn apply(&self, target: &mut Value) -> Result<(), Failure> {
-        let result = match self {
-            Self::Json(operations) => patch::json(target, operations),
-            Self::Merge(change) => {
+        let result = match &self.rule {
+            Rule::Json(operations) => patch::json(target, operations),
+            Rule::Merge(change) => {
                 patch::merge(target, change);
                 Ok(())
             }
-            Self::Strategic(change, keys) => patch::strategic(target, change, keys),
+            Rule::Strategic(change, keys) => patch::strategic(target, change, keys),
         };
         result.map_err(|error| match error {
+            // What an operation should be is nobody's to say.
+            PatchError::Malformed(_) if matches!(self.rule, Rule::Json(_)) => Failure::rejected(),
             PatchError::Invalid(why) => Failure::unprocessable(format!(
                 "the server rejected our request due to an error in our request: {why}"
             )),
@@ -58,9 +93,39 @@ impl Change {
     }
 }
 
-async fn object(input: Input) -> Result<Value, Failure> {
-    let value = json(&input.bytes().await?)?;
-    if value.is_object() { Ok(value) } else { Err(Failure::bad_request("the patch is not an object")) }
+/// The types of patches in Go, with what tells one that is none.
+type Expected = (&'static str, fn(&Value) -> bool);
+const OBJECT: Expected = ("map[string]interface {}", Value::is_object);
+const LIST: Expected = ("[]handlers.jsonPatchOp", Value::is_array);
+
+/// A patch as a document, with what it says twice.
+async fn document(input: Input, prefix: &str, of: Expected) -> Result<(Value, Vec<String>), Failure> {
+    let (expected, is_expected) = of;
+    let bytes = input.bytes().await?;
+    let (value, remarks) =
+        decode::parse(&bytes).map_err(|error| Failure::bad_request(format!("{prefix}{error}")))?;
+    if is_expected(&value) {
+        return Ok((value, remarks));
+    }
+    let found = decode::kind_of(&value);
+    Err(Failure::bad_request(format!(
+        "{prefix}json: cannot unmarshal {found} into Go value of type {expected}"
+    )))
+}
+
+/// A value as Go prints it: what errors about strategic patches quote.
+fn go_text(value: &Value) -> String {
+    let list = |parts: Vec<String>| parts.join(" ");
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(items) => format!("[{}]", list(items.iter().map(go_text).collect())),
+        Value::Object(members) => {
+            let members = members.iter().map(|(key, value)| format!("{key}:{}", go_text(value)));
+            format!("map[{}]", list(members.collect()))
+        }
+    }
 }
 
 pub(crate) async fn patch(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
@@ -71,11 +136,8 @@ pub(crate) async fn patch(call: &Call, scope: Scope, input: Input) -> Result<Res
     let served = &call.served;
     let keys = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
     let change = Change::read(input, keys).await?;
-    let edit = |old: &Value| {
-        let mut new = old.clone();
-        change.apply(&mut new)?;
-        Ok(new)
-    };
+    let strictness = call.query.strictness()?;
+    let edit = |old: &Value| change.patched(old, served, strictness);
     let (stored, warnings) = modify(call, scope, Base::Stored, edit).await?;
     reply::object(200, &call.served, &stored, call.render, &warnings)
 }

@@ -9,6 +9,7 @@ use super::patch::{APPLY, Change};
 use super::reply::Render;
 use super::update::{Base, modify};
 use super::{Call, manager, reply};
+use crate::decode;
 use crate::failure::Failure;
 use crate::object::time;
 use crate::registry::ScalePaths;
@@ -70,7 +71,7 @@ async fn change(
         let shown = owners.show(old)?;
         let mut wanted = edit(&shown)?;
         owners.updated(&shown, &mut wanted);
-        owners.take_over(old, &wanted)
+        decode::value(&owners.take_over(old, &wanted)?, &call.served)
     };
     let (stored, _) = modify(call, Scope::Main, Base::Owned, edit).await?;
     answer(call, &stored)
@@ -83,7 +84,7 @@ async fn apply(call: &Call, input: Input) -> Result<Response, Failure> {
     let owners = Owners { track: call.track(&catalog, "scale", &now), paths };
     let edit = |old: &Value| {
         let wanted = owners.applied(&owners.show(old)?, &applying.config, applying.force)?;
-        owners.take_over(old, &wanted)
+        decode::value(&owners.take_over(old, &wanted)?, &call.served)
     };
     let (stored, _) = modify(call, Scope::Main, Base::Owned, edit).await?;
     answer(call, &stored)

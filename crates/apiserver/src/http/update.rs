@@ -9,6 +9,7 @@ use super::{Call, manager, reply};
 use crate::admission::{Attributes, Relevant};
 use crate::app::ATTEMPTS;
 use crate::crd;
+use crate::decode::{self, Decoded};
 use crate::failure::Failure;
 use crate::object::{carry, meta, names, set_meta, time};
 use crate::rules::scale;
@@ -18,7 +19,7 @@ use crate::store::{Key, Outcome, Stored, Written};
 
 pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
     manager::check(&call.query, "UpdateOptions")?;
-    let body = input.object(Kind::of(&call.served)).await?;
+    let body = input.decode(Kind::of(&call.served)).await?;
     let unconditional = call.served.put_unconditional;
     if scope == Scope::Main && call.served.put_creates && call.app.store.latest(&call.key()).is_none() {
         return super::create::by_name(call, body).await;
@@ -45,7 +46,7 @@ pub(crate) async fn modify(
     call: &Call,
     scope: Scope,
     base: Base,
-    mut edit: impl FnMut(&Value) -> Result<Value, Failure> + Send,
+    mut edit: impl FnMut(&Value) -> Result<Decoded, Failure> + Send,
 ) -> Result<(Arc<Stored>, Vec<String>), Failure> {
     let served = &call.served;
     let strictness = call.query.strictness()?;
@@ -105,7 +106,7 @@ impl Change<'_> {
     fn decide(
         &mut self,
         current: Option<&Stored>,
-        edit: &mut impl FnMut(&Value) -> Result<Value, Failure>,
+        edit: &mut impl FnMut(&Value) -> Result<Decoded, Failure>,
     ) -> Result<Outcome, Failure> {
         let old = self.old(current)?;
         let new = self.wanted(&old, edit)?;
@@ -127,17 +128,17 @@ impl Change<'_> {
     fn wanted(
         &self,
         old: &Value,
-        edit: &mut impl FnMut(&Value) -> Result<Value, Failure>,
-    ) -> Result<Value, Failure> {
+        edit: &mut impl FnMut(&Value) -> Result<Decoded, Failure>,
+    ) -> Result<Decoded, Failure> {
         let mut new = edit(old)?;
         if self.call.served.is_core("namespaces") && self.request.scope == Scope::Main {
-            carry(&mut new, old, "spec");
+            carry(&mut new.object, old, "spec");
         }
         Ok(new)
     }
 
     /// What is to be stored, checked.
-    fn settled(&mut self, old: &Value, new: Value) -> Result<Value, Failure> {
+    fn settled(&mut self, old: &Value, new: Decoded) -> Result<Value, Failure> {
         let call = self.call;
         let admitted = update::update(&self.request, old, new)?;
         self.warnings.extend(admitted.warnings);
@@ -154,7 +155,7 @@ impl Change<'_> {
         &mut self,
         key: &Key,
         relevant: &Relevant,
-        edit: &mut (impl FnMut(&Value) -> Result<Value, Failure> + Send),
+        edit: &mut (impl FnMut(&Value) -> Result<Decoded, Failure> + Send),
     ) -> Result<Written, Failure> {
         let call = self.call;
         let (served, dry) = (&call.served, call.query.dry_run()?);
@@ -180,7 +181,7 @@ impl Change<'_> {
         Err(Failure::modified(served, &call.name))
     }
 
-    async fn mutated(&mut self, relevant: &Relevant, old: &Value, new: Value) -> Result<Value, Failure> {
+    async fn mutated(&mut self, relevant: &Relevant, old: &Value, new: Decoded) -> Result<Decoded, Failure> {
         let call = self.call;
         let draft = update::draft(&self.request, old, new)?;
         self.warnings.extend(draft.warnings);
@@ -189,8 +190,11 @@ impl Change<'_> {
         let mutated = attributes.object.unwrap_or_default();
         self.warnings.extend(more);
         match call.served.scale.as_ref().filter(|_| call.subresource == "scale") {
-            Some(paths) => scale::apply(&call.served, paths, &draft.object, &mutated),
-            None => Ok(mutated),
+            Some(paths) => {
+                let scaled = scale::apply(&call.served, paths, &draft.object, &mutated)?;
+                decode::value(&scaled, &call.served)
+            }
+            None => decode::value(&mutated, &call.served),
         }
     }
 

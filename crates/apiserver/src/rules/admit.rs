@@ -6,6 +6,7 @@ use super::scale;
 use super::track::Track;
 use crate::builtin;
 use crate::crd;
+use crate::decode::Decoded;
 use crate::failure::{Cause, Failure};
 use crate::object::{finalizers, meta, metadata, names};
 use crate::registry::Served;
@@ -41,29 +42,30 @@ pub(crate) fn default(served: &Served, object: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// An object as it is before it is checked: what webhooks are shown. `unknown` are fields found unknown before.
-pub(crate) fn draft(
-    served: &Served,
-    mut object: Value,
-    mut unknown: Vec<String>,
-    strictness: Strictness,
-) -> Result<Admitted, Failure> {
-    unknown.extend(default(served, &mut object));
-    let warnings = warnings(served, &unknown, strictness)?;
+/// An object as it is before it is checked: what webhooks are shown.
+pub(crate) fn draft(served: &Served, decoded: Decoded, strictness: Strictness) -> Result<Admitted, Failure> {
+    let Decoded { mut object, mut remarks, patched } = decoded;
+    let unknown = default(served, &mut object);
+    remarks.extend(unknown.into_iter().map(|field| format!("unknown field {field:?}")));
+    let warnings = match strictness {
+        Strictness::Ignore => Vec::new(),
+        Strictness::Strict if !remarks.is_empty() => {
+            return Err(Decoded::strict_error(&remarks, patched.as_deref(), served));
+        }
+        Strictness::Warn | Strictness::Strict => remarks,
+    };
     Ok(Admitted { object, warnings })
 }
 
-/// Checks an object whose metadata is already stamped. `unknown` are fields found unknown before. Without `track` the
-/// object already says who owns its fields.
+/// Checks an object whose metadata is already stamped. Without `track` the object already says who owns its fields.
 pub(crate) fn admit(
     served: &Served,
-    object: Value,
+    decoded: Decoded,
     old: Option<&Value>,
-    unknown: Vec<String>,
     strictness: Strictness,
     track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
-    let Admitted { mut object, mut warnings } = draft(served, object, unknown, strictness)?;
+    let Admitted { mut object, mut warnings } = draft(served, decoded, strictness)?;
     if served.custom {
         warnings.extend(names::short_finalizers(&finalizers(&object)));
     }
@@ -91,19 +93,4 @@ fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Vec<Cause> 
         causes.extend(builtin::validate::check(served, object, old));
     }
     causes
-}
-
-fn warnings(served: &Served, unknown: &[String], strictness: Strictness) -> Result<Vec<String>, Failure> {
-    let texts: Vec<String> = unknown.iter().map(|field| format!("unknown field {field:?}")).collect();
-    match strictness {
-        _ if texts.is_empty() => Ok(texts),
-        Strictness::Ignore => Ok(Vec::new()),
-        Strictness::Warn => Ok(texts),
-        Strictness::Strict => Err(Failure::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
-            served.version,
-            texts.join(", "),
-            kind = served.kind,
-        ))),
-    }
 }

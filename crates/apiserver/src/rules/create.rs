@@ -4,9 +4,11 @@ use serde_json::Value;
 
 use super::admit::{self, Admitted, Strictness, admit};
 use super::track::Track;
+use crate::decode::Decoded;
 use crate::failure::Failure;
-use crate::object::{meta, meta_mut, metadata, set_meta};
+use crate::object::{meta, meta_mut, set_meta};
 use crate::registry::Served;
+use crate::types;
 
 /// What the server adds to a new object.
 #[derive(Clone, Debug)]
@@ -23,9 +25,8 @@ pub(crate) struct Stamp<'a> {
 const SERVER_OWNED: &[&str] =
     &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
-/// Takes out of a request body what is not the client's to say. What is unknown in its metadata comes back.
-fn clean(served: &Served, object: &mut Value, stamp: &Stamp<'_>) -> Result<Vec<String>, Failure> {
-    let unknown = metadata::shape(served, object)?;
+/// Takes out of a request body what is not the client's to say.
+fn clean(served: &Served, object: &mut Value, stamp: &Stamp<'_>) -> Result<(), Failure> {
     namespace(served, object, stamp.namespace)?;
     if !meta(object, "resourceVersion").is_empty() {
         return Err(Failure::unexpected("resourceVersion should not be set on objects to be created"));
@@ -35,29 +36,30 @@ fn clean(served: &Served, object: &mut Value, stamp: &Stamp<'_>) -> Result<Vec<S
             metadata.remove(*field);
         }
     }
-    Ok(unknown)
+    Ok(())
 }
 
 /// Makes of a request body what webhooks are shown: it has its defaults, and no identity yet.
 pub(crate) fn draft(
     served: &Served,
-    mut object: Value,
+    mut decoded: Decoded,
     stamp: &Stamp<'_>,
     strictness: Strictness,
 ) -> Result<Admitted, Failure> {
-    let unknown = clean(served, &mut object, stamp)?;
-    admit::draft(served, object, unknown, strictness)
+    clean(served, &mut decoded.object, stamp)?;
+    admit::draft(served, decoded, strictness)
 }
 
 /// Makes of a request body the object to be stored.
 pub(crate) fn create(
     served: &Served,
-    mut object: Value,
+    decoded: Decoded,
     stamp: &Stamp<'_>,
     strictness: Strictness,
     track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
-    let unknown = clean(served, &mut object, stamp)?;
+    let Decoded { mut object, remarks, patched } = decoded;
+    clean(served, &mut object, stamp)?;
     if let Some(metadata) = meta_mut(&mut object) {
         metadata.insert("uid".into(), stamp.uid.as_str().into());
         metadata.insert("creationTimestamp".into(), stamp.now.into());
@@ -72,8 +74,12 @@ pub(crate) fn create(
     }
     if let (true, Some(map)) = (served.status, object.as_object_mut()) {
         map.remove("status");
+        let message = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
+        if let Some(nothing) = message.and_then(|message| message.field("status")?.zero()) {
+            map.insert("status".into(), nothing);
+        }
     }
-    admit(served, object, None, unknown, strictness, track)
+    admit(served, Decoded { object, remarks, patched }, None, strictness, track)
 }
 
 /// The namespace of the body is that of the URL, or missing.

@@ -5,11 +5,10 @@ use serde_json::Value;
 use super::admit::{self, Admitted, Strictness, admit};
 use super::create;
 use super::track::Track;
+use crate::decode::Decoded;
 use crate::failure::{Cause, Failure};
 use crate::fields;
-use crate::object::{
-    carry, carry_meta, finalizers, is_deleting, meta, meta_map, meta_mut, metadata, set_meta,
-};
+use crate::object::{carry, carry_meta, finalizers, is_deleting, meta, meta_map, meta_mut, set_meta};
 use crate::registry::Served;
 use crate::store::Outcome;
 
@@ -39,19 +38,18 @@ pub(crate) struct Update<'a> {
 }
 
 /// Makes of a replacement what webhooks are shown: it has its defaults, and is not checked yet.
-pub(crate) fn draft(request: &Update<'_>, old: &Value, mut new: Value) -> Result<Admitted, Failure> {
+pub(crate) fn draft(request: &Update<'_>, old: &Value, mut new: Decoded) -> Result<Admitted, Failure> {
     let served = request.served;
-    let unknown = metadata::shape(served, &mut new)?;
-    create::namespace(served, &mut new, request.namespace)?;
-    check_name(request, &mut new)?;
-    check_version(request, old, &new)?;
-    admit::draft(served, new, unknown, request.strictness)
+    create::namespace(served, &mut new.object, request.namespace)?;
+    check_name(request, &mut new.object)?;
+    check_version(request, old, &new.object)?;
+    admit::draft(served, new, request.strictness)
 }
 
 /// Makes of a stored object and its replacement the object to be stored. Both are of the request's version.
-pub(crate) fn update(request: &Update<'_>, old: &Value, mut new: Value) -> Result<Admitted, Failure> {
+pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<Admitted, Failure> {
     let served = request.served;
-    let unknown = metadata::shape(served, &mut new)?;
+    let Decoded { object: mut new, remarks, patched } = new;
     create::namespace(served, &mut new, request.namespace)?;
     check_name(request, &mut new)?;
     check_version(request, old, &new)?;
@@ -75,7 +73,8 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, mut new: Value) -> Resul
     if served.is_core("services") {
         keep_addresses(old, &mut new);
     }
-    let mut admitted = admit(served, new, Some(old), unknown, request.strictness, request.track)?;
+    let new = Decoded { object: new, remarks, patched };
+    let mut admitted = admit(served, new, Some(old), request.strictness, request.track)?;
     if served.generation && desired_differs(served, old, &admitted.object) {
         let generation = meta_map(old).and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0);
         set_meta(&mut admitted.object, "generation", generation + 1);

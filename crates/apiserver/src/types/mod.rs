@@ -160,6 +160,12 @@ pub(crate) fn of(group: &str, version: &str, kind: &str) -> Option<&'static Mess
     found.ok().and_then(|at| kinds.get(at)).map(|(_, message)| *message)
 }
 
+/// The type of a built-in kind by its `group/version`.
+pub(crate) fn of_version(api_version: &str, kind: &str) -> Option<&'static Message> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    of(group, version, kind)
+}
+
 /// Every kind: group, version, kind.
 pub(crate) fn kinds() -> impl Iterator<Item = ([&'static str; 3], &'static Message)> {
     generated::KINDS.iter().copied()

@@ -71,7 +71,7 @@ async fn bad_objects_are_refused() {
         ("POST", MAPS, json!({"metadata": []}), 400, NULL),
         ("POST", MAPS, json!({"kind": "Pod", "metadata": {"name": "a"}}), 400, NULL),
         ("POST", MAPS, json!({"apiVersion": "v2", "metadata": {"name": "a"}}), 400, json!({
-            "message": "the API version in the data (v2) does not match the expected API version (v1)"})),
+            "message": "ConfigMap in version \"v2\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" is registered for version \"v2\" in scheme \"pkg/runtime/scheme.go:111\""})),
         ("POST", MAPS, json!({"metadata": {"name": "a", "namespace": "b"}}), 400, json!({
             "message": "the namespace of the provided object does not match the namespace sent on the request"})),
         ("POST", MAPS, json!({"metadata": {"name": "a", "resourceVersion": "1"}}), 500, NULL),

@@ -117,10 +117,15 @@ async fn built_in_kinds_have_a_status_too() {
         ),
     ] {
         api.ok("POST", path, body).await;
-        let patched = api.ok("MERGE", &format!("{path}/n/status"), json!({"status": {"mark": "x"}})).await;
-        assert_eq!(patched["status"]["mark"], "x", "{path}");
-        let main = api.ok("MERGE", &format!("{path}/n"), json!({"status": {"mark": "y"}})).await;
-        assert_eq!(main["status"]["mark"], "x", "{path}");
+        let mark = |kind: &str| {
+            let time = "2026-01-01T00:00:00Z";
+            json!({"status": {"conditions": [
+                {"type": kind, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time}]}})
+        };
+        let patched = api.ok("MERGE", &format!("{path}/n/status"), mark("x")).await;
+        assert_eq!(patched["status"]["conditions"][0]["type"], "x", "{path}");
+        let main = api.ok("MERGE", &format!("{path}/n"), mark("y")).await;
+        assert_eq!(main["status"]["conditions"][0]["type"], "x", "{path}");
     }
 }
 
