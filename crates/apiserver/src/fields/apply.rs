@@ -13,7 +13,7 @@ use super::remove::{remove, with_fields};
 use super::set::Set;
 use super::shape::Shape;
 use super::target::{Target, Writer};
-use super::update::{managed, refresh, set_managed, strip, take, update};
+use super::update::{OtherVersions, managed, refresh, set_managed, strip, take, update};
 use super::validate::validate;
 use crate::object::meta;
 
@@ -67,8 +67,10 @@ pub(crate) fn apply(
     } else {
         entries
     };
-    let mut applied = match once(target, writer, &live, config, entries.clone(), force) {
-        Err(Refused::Conflicts(conflicts)) if writer.manager == lastapplied::MANAGER => {
+    // Only this owner gets a second try.
+    let again = (writer.manager == lastapplied::MANAGER).then(|| entries.clone());
+    let mut applied = match (once(target, writer, &live, config, entries, force), again) {
+        (Err(Refused::Conflicts(conflicts)), Some(entries)) => {
             let allowed = lastapplied::owned(target, &live).unwrap_or_default();
             let left = beyond(conflicts, &allowed);
             if !left.is_empty() {
@@ -76,7 +78,7 @@ pub(crate) fn apply(
             }
             once(target, writer, &live, config, entries, true).map_err(Refused::into_error)?
         }
-        other => other.map_err(Refused::into_error)?,
+        (other, _) => other.map_err(Refused::into_error)?,
     };
     if writer.manager == lastapplied::MANAGER {
         lastapplied::refresh(&mut applied, config);
@@ -146,12 +148,18 @@ fn once(
     let merged = merge(shape, live, config).map_err(|why| format!("failed to merge config: {why}"))?;
     let mut set = collect(shape, config).map_err(|why| format!("failed to get field set: {why}"))?;
     set.cut(&target.own.reset);
+    let set_before = |last: &Entry| {
+        let mut gone = last.set().into_owned();
+        gone.subtract(&set);
+        !gone.is_empty() || last.api_version != target.api_version
+    };
     let last = entries.iter().position(|entry| entry.is(&id)).map(|index| entries.remove(index));
     let time = last.as_ref().and_then(|entry| entry.time.clone());
+    let less = last.filter(|last| !last.is_empty() && set_before(last));
     entries.push(Entry::new(&id, time, set));
-    let mut object = match &last {
-        Some(last) if !last.is_empty() => prune(target, merged, &entries, last)?,
-        _ => merged,
+    let mut object = match &less {
+        Some(last) => prune(target, merged, &entries, last)?,
+        None => merged,
     };
     claim(target, live, &object, &id, &mut entries, force)?;
     let changed = !same(live, &object);
@@ -181,16 +189,18 @@ fn claim(
     let failed = |why: String| format!("failed to compare objects: {why}");
     let mut conflicts = Vec::new();
     let mut kept = Vec::with_capacity(entries.len());
+    let mut versions = OtherVersions::default();
     for mut entry in std::mem::take(entries) {
         if !entry.is(own) {
-            let Some(changes) = target.changes(live, object, &entry.api_version).map_err(failed)? else {
+            let changes = versions.changes(target, live, object, &entry.api_version).map_err(failed)?;
+            let Some(changes) = changes else {
                 continue;
             };
-            let taken = entry.set().intersection(&changes.taken());
-            if !taken.is_empty() {
+            if entry.has_any(&changes.added) || entry.has_any(&changes.modified) {
+                let taken = changes.taken_of(&entry.set());
                 conflicts.push((entry.id().text(), entry.id().show(), taken));
             }
-            take(&mut entry, &changes);
+            take(&mut entry, changes);
         }
         kept.push(entry);
     }

@@ -28,9 +28,16 @@ impl Changes {
     }
 
     /// The places that have another value now.
-    pub(super) fn taken(&self) -> Set {
-        let mut taken = self.added.clone();
-        taken.union(self.modified.clone());
+    pub(super) fn into_taken(self) -> Set {
+        let mut taken = self.added;
+        taken.union(self.modified);
+        taken
+    }
+
+    /// What of a set has another value now.
+    pub(super) fn taken_of(&self, set: &Set) -> Set {
+        let mut taken = set.intersection(&self.added);
+        taken.union(set.intersection(&self.modified));
         taken
     }
 }
@@ -61,17 +68,17 @@ impl Diff {
             return;
         }
         let key = key();
-        self.added.below.put(key.clone(), part.added);
-        self.modified.below.put(key.clone(), part.modified);
-        self.removed.below.put(key, part.removed);
-    }
-
-    /// Compares values that are not looked into.
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
-        match (old, new) {
-            (None, _) => self.added.member = true,
-            (_, None) => self.removed.member = true,
-            (Some(old), Some(new)) => self.modified.member |= !same(old, new),
+        // Nearly always there is one kind of change: the key is copied only where there are more.
+        let Self { added, modified, removed } = part;
+        match (added.is_empty(), modified.is_empty(), removed.is_empty()) {
+            (false, true, true) => self.added.below.put(key, added),
+            (true, false, true) => self.modified.below.put(key, modified),
+            (true, true, false) => self.removed.below.put(key, removed),
+            _ => {
+                self.added.below.put(key.clone(), added);
+                self.modified.below.put(key.clone(), modified);
+                self.removed.below.put(key, removed);
+            }
         }
     }
 }
@@ -89,73 +96,72 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
 }
 
 fn place(shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>, diff: &mut Diff) -> Result<(), String> {
-    if let (Some(old), Some(new)) = (old, new)
-        && old == new
-    {
-        return Ok(());
-    }
-    let (left, right) = (shape.atom(old), shape.atom(new));
-    let is_leaf = match (old, new) {
-        (_, None) => descend(left, old, new, diff)?,
-        (None, _) => descend(right, old, new, diff)?,
-        _ if left.same_kind(&right) => descend(right, old, new, diff)?,
-        _ => {
-            descend(left, old, new, diff)?;
-            descend(right, old, new, diff)?
+    match (old, new) {
+        (Some(old), Some(new)) if old == new => Ok(()),
+        (Some(old), Some(new)) => {
+            let (left, right) = (shape.atom(Some(old)), shape.atom(Some(new)));
+            if !left.same_kind(&right) {
+                descend(left, old, new, diff)?;
+            }
+            descend(right, old, new, diff)
         }
-    };
-    if !is_leaf {
-        diff.added.member |= old.is_none();
-        diff.removed.member |= old.is_some() && new.is_none();
+        (None, Some(new)) => whole(shape, new).map(|node| diff.added = node),
+        (Some(old), None) => whole(shape, old).map(|node| diff.removed = node),
+        (None, None) => Ok(()),
     }
-    Ok(())
 }
 
-/// Compares two values as one type. True when they were not looked into.
-fn descend(
-    atom: Atom<'_>,
-    old: Option<&Value>,
-    new: Option<&Value>,
-    diff: &mut Diff,
-) -> Result<bool, String> {
-    let is_leaf = match atom {
-        Atom::Scalar(_) => true,
+/// A place that came or went with everything in it: all of it is in the set.
+fn whole(shape: Shape<'_>, value: &Value) -> Result<Node, String> {
+    let mut node = Node::leaf();
+    match shape.atom(Some(value)) {
+        Atom::Scalar(_) => {}
+        Atom::List(list) if list.atomic() => {}
         Atom::List(list) => {
-            let (left, right) = (list_of(old), list_of(new));
-            let is_leaf = list.atomic() || (left.is_empty() && right.is_empty());
-            if !is_leaf {
-                items(list, left, right, diff)?;
+            let mut found: BTreeMap<String, Option<&Value>> = BTreeMap::new();
+            for item in list_of(value) {
+                found.entry(list.step(item)?).and_modify(|twin| *twin = None).or_insert(Some(item));
             }
-            is_leaf
+            for (key, item) in found {
+                let item = item.map(|item| whole(list.item(), item)).transpose()?;
+                node.below.put(key, item.unwrap_or_else(Node::leaf));
+            }
         }
+        Atom::Map(map) if map.atomic() => {}
         Atom::Map(map) => {
-            let is_empty = |value: Option<&Value>| {
-                value.and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
-            };
-            let is_leaf = map.atomic() || (is_empty(old) && is_empty(new));
-            if !is_leaf {
-                members(map, old, new, diff)?;
+            for (name, value) in value.as_object().into_iter().flatten() {
+                let part = whole(map.member(name).0.unwrap_or(Shape::Deduced), value)?;
+                node.below.put(element::field(name), part);
             }
-            is_leaf
         }
-    };
-    if is_leaf {
-        diff.leaf(old, new);
     }
-    Ok(is_leaf)
+    Ok(node)
 }
 
-fn list_of(value: Option<&Value>) -> &[Value] {
-    value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+/// Compares two values as one type.
+fn descend(atom: Atom<'_>, old: &Value, new: &Value, diff: &mut Diff) -> Result<(), String> {
+    match atom {
+        Atom::List(list) if !list.atomic() && !(list_of(old).is_empty() && list_of(new).is_empty()) => {
+            items(list, list_of(old), list_of(new), diff)
+        }
+        Atom::Map(map) if !map.atomic() && !(is_empty(old) && is_empty(new)) => members(map, old, new, diff),
+        Atom::Scalar(_) | Atom::List(_) | Atom::Map(_) => {
+            diff.modified.member |= !same(old, new);
+            Ok(())
+        }
+    }
 }
 
-fn members(
-    map: MapShape<'_>,
-    old: Option<&Value>,
-    new: Option<&Value>,
-    diff: &mut Diff,
-) -> Result<(), String> {
-    let (old, new) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+fn list_of(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_none_or(serde_json::Map::is_empty)
+}
+
+fn members(map: MapShape<'_>, old: &Value, new: &Value, diff: &mut Diff) -> Result<(), String> {
+    let (old, new) = (old.as_object(), new.as_object());
     let mut visit = |name: &str, left: Option<&Value>, right: Option<&Value>| {
         if let (Some(left), Some(right)) = (left, right)
             && left == right

@@ -1,6 +1,7 @@
 //! What a create, update or patch does to the owners of an object.
 
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::cap::cap;
@@ -112,7 +113,7 @@ fn track(
     }
     refresh(target, &mut entries);
     take_from_all(target, live, new, &changes, &mut entries)?;
-    let mut own = changes.taken();
+    let mut own = changes.into_taken();
     strip(&mut own);
     if !own.is_empty() {
         let id = writer.id(Operation::Update, target.api_version);
@@ -152,20 +153,41 @@ fn take_from_all(
     changes: &Changes,
     entries: &mut Vec<Entry>,
 ) -> Result<(), String> {
+    let mut others = OtherVersions::default();
     let mut kept = Vec::with_capacity(entries.len() + 1);
     for mut entry in std::mem::take(entries) {
         if entry.api_version == target.api_version {
             take(&mut entry, changes);
+        } else if let Some(changes) = others.changes(target, live, new, &entry.api_version)? {
+            take(&mut entry, changes);
         } else {
-            match target.changes(live, new, &entry.api_version)? {
-                Some(changes) => take(&mut entry, &changes),
-                None => continue,
-            }
+            continue;
         }
         kept.push(entry);
     }
     *entries = kept;
     Ok(())
+}
+
+/// What one write changed as other versions see it, each worked out once.
+#[derive(Default)]
+pub(super) struct OtherVersions {
+    known: BTreeMap<String, Option<Changes>>,
+}
+
+impl OtherVersions {
+    pub(super) fn changes(
+        &mut self,
+        target: &Target<'_>,
+        old: &Value,
+        new: &Value,
+        api_version: &str,
+    ) -> Result<Option<&Changes>, String> {
+        if !self.known.contains_key(api_version) {
+            self.known.insert(api_version.to_owned(), target.changes(old, new, api_version)?);
+        }
+        Ok(self.known.get(api_version).and_then(Option::as_ref))
+    }
 }
 
 pub(super) fn take(entry: &mut Entry, changes: &Changes) {

@@ -186,7 +186,7 @@ proptest! {
             let list = world.object["metadata"].get("managedFields").cloned();
             for entry in super::super::entries::stored(list).unwrap() {
                 let mine = entry.manager == format!("m{who}");
-                let taken = entry.set().intersection(&changes.taken());
+                let taken = changes.taken_of(&entry.set());
                 prop_assert!(mine || taken.is_empty(), "{} has {:?}", entry.manager, taken.paths());
                 prop_assert!(entry.set().intersection(&changes.removed).is_empty());
             }

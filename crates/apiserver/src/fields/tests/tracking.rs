@@ -138,7 +138,7 @@ fn parts_that_are_always_there_have_no_owner() {
         },
     });
     let changes = compare::compare(shape, &blank(message), &new).unwrap();
-    let mut own = changes.taken();
+    let mut own = changes.into_taken();
     super::super::update::strip(&mut own);
     assert_eq!(
         own.into_value(),
