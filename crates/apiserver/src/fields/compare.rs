@@ -140,24 +140,27 @@ fn whole(shape: Shape<'_>, value: &Value) -> Result<Node, String> {
 
 /// Compares two values as one type.
 fn descend(atom: Atom<'_>, old: &Value, new: &Value, diff: &mut Diff) -> Result<(), String> {
+    let is_empty = |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty);
     match atom {
-        Atom::List(list) if !list.atomic() && !(list_of(old).is_empty() && list_of(new).is_empty()) => {
-            items(list, list_of(old), list_of(new), diff)
+        Atom::List(list) if !list.atomic() => {
+            let (left, right) = (list_of(old), list_of(new));
+            if !left.is_empty() || !right.is_empty() {
+                return items(list, left, right, diff);
+            }
         }
-        Atom::Map(map) if !map.atomic() && !(is_empty(old) && is_empty(new)) => members(map, old, new, diff),
-        Atom::Scalar(_) | Atom::List(_) | Atom::Map(_) => {
-            diff.modified.member |= !same(old, new);
-            Ok(())
+        Atom::Map(map) if !map.atomic() => {
+            if !is_empty(old) || !is_empty(new) {
+                return members(map, old, new, diff);
+            }
         }
+        Atom::Scalar(_) | Atom::List(_) | Atom::Map(_) => {}
     }
+    diff.modified.member |= !same(old, new);
+    Ok(())
 }
 
 fn list_of(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn is_empty(value: &Value) -> bool {
-    value.as_object().is_none_or(serde_json::Map::is_empty)
 }
 
 fn members(map: MapShape<'_>, old: &Value, new: &Value, diff: &mut Diff) -> Result<(), String> {

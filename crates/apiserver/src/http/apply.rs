@@ -46,7 +46,7 @@ fn read_config(bytes: &[u8], strictness: Strictness) -> Result<(Value, Vec<Strin
         serde_saphyr::from_slice_with_options::<Value>(bytes, options)
     };
     let value = read(DuplicateKeyPolicy::LastWins)
-        .map_err(|error| bad(format!("error converting YAML to JSON: yaml: {error}")))?;
+        .map_err(|error| bad(format!("error converting YAML to JSON: yaml: {}", told(&error.to_string()))))?;
     let value = match value {
         Value::Null => Value::Object(serde_json::Map::new()),
         value @ Value::Object(_) => value,
@@ -70,6 +70,17 @@ fn read_config(bytes: &[u8], strictness: Strictness) -> Result<(Value, Vec<Strin
     Err(Failure::bad_request(format!(
         "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {twice}"
     )))
+}
+
+/// What is wrong with YAML, in the order other software says it: the line first, unless it is the first.
+fn told(error: &str) -> String {
+    let Some((why, place)) = error.rsplit_once(" at line ") else {
+        return error.to_owned();
+    };
+    match place.split(',').next().unwrap_or_default() {
+        "1" => why.to_owned(),
+        line => format!("line {line}: {why}"),
+    }
 }
 
 /// What a value is called by those who expected an object.

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::object::{at, meta, meta_mut, time};
 use crate::rules::admit::{Admitted, Strictness};
 use crate::rules::create::{self, Stamp};
+use crate::rules::track::Track;
 use crate::rules::update::settle;
 use crate::store::{Key, Outcome, Stored, Written};
 
@@ -121,13 +122,14 @@ async fn once(call: &Call, body: Decoded, stamp: &Stamp<'_>, how: How) -> Result
     check_account(call, &body.object)?;
     let relevant = call.relevant("CREATE");
     let mut warnings = Vec::new();
-    let body = if relevant.mutates() {
-        Box::pin(mutated(call, body, stamp, how.strictness, &relevant, &mut warnings)).await?
-    } else {
-        body
-    };
     let catalog = call.app.catalog();
     let track = call.track(&catalog, "", stamp.now);
+    let (body, how) = if relevant.mutates() {
+        let body = Box::pin(mutated(call, body, stamp, &track, how, &relevant, &mut warnings)).await?;
+        (body, How { tracked: false, ..how })
+    } else {
+        (body, how)
+    };
     let Admitted { mut object, warnings: more } =
         create::create(served, body, stamp, how.strictness, how.tracked.then_some(&track))?;
     warnings.extend(more);
@@ -202,16 +204,20 @@ async fn establish(call: &Call, key: &Key, uid: &str, now: &str) -> Result<(), F
     call.app.transact(key, &[], decide).await.map(drop)
 }
 
-/// The body as webhooks changed it.
+/// The body as webhooks changed it. It says who owns its fields: webhooks own nothing.
 async fn mutated(
     call: &Call,
     body: Decoded,
     stamp: &Stamp<'_>,
-    strictness: crate::rules::admit::Strictness,
+    track: &Track<'_>,
+    how: How,
     relevant: &Relevant,
     warnings: &mut Vec<String>,
 ) -> Result<Decoded, Failure> {
-    let draft = create::draft(&call.served, body, stamp, strictness)?;
+    let mut draft = create::draft(&call.served, body, stamp, how.strictness)?;
+    if how.tracked {
+        track.created(&mut draft.object);
+    }
     warnings.extend(draft.warnings);
     let mut attributes = call.attributes("CREATE", "CreateOptions", Some(draft.object), None)?;
     check_homes(call, &homes(call), &attributes.name)?;

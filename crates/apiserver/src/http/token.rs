@@ -11,10 +11,12 @@ use super::{Call, reply};
 use crate::auth::Accounts;
 use crate::auth::accounts::{Bound, Claims, Private};
 use crate::failure::{Cause, Failure};
-use crate::object::{at, meta, time};
+use crate::object::{at, meta, set_at, time};
+use crate::rules::track::OneVersion;
 use crate::store::{Key, Stored};
 
 const GROUP: &str = "authentication.k8s.io";
+const API_VERSION: &str = "authentication.k8s.io/v1";
 const KIND: &str = "TokenRequest";
 const DEFAULT_SECONDS: i64 = 60 * 60;
 const FEWEST_SECONDS: i64 = 10 * 60;
@@ -49,6 +51,7 @@ pub(super) async fn create(call: &Call, accounts: &Accounts, input: Input) -> Re
             return Err(Failure::invalid_kind(KIND, GROUP, &call.name, vec![cause]));
         }
     }
+    let owners = owners(call, &body);
     let account =
         call.app.store.get(&call.key()).ok_or_else(|| Failure::not_found(&call.served, &call.name))?;
     let uid = meta(&body, "uid");
@@ -66,10 +69,26 @@ pub(super) async fn create(call: &Call, accounts: &Accounts, input: Input) -> Re
     if spec.audiences.is_empty() {
         spec.audiences = accounts.audiences();
     }
-    issue(call, accounts, &account, &spec)
+    let mut response = issue(call, accounts, &account, &spec)?;
+    set_at(&mut response, &["metadata".into(), "managedFields".into()], owners);
+    Ok(reply::json(201, response.to_string()))
 }
 
-fn issue(call: &Call, accounts: &Accounts, account: &Stored, spec: &Spec) -> Result<Response, Failure> {
+/// Who owns what of a request, which is all that is kept of it.
+fn owners(call: &Call, body: &Value) -> Value {
+    let mut request = json!({"metadata": {}, "spec": body.get("spec").cloned().unwrap_or_else(|| json!({}))});
+    crate::object::drop_nulls(&mut request);
+    if let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.entry("expirationSeconds").or_insert_with(|| DEFAULT_SECONDS.into());
+    }
+    let now = time(call.app.now());
+    let catalog = call.app.catalog();
+    let writer = call.track(&catalog, "token", &now).writer;
+    OneVersion { api_version: API_VERSION, kind: KIND }.created(&writer, &mut request);
+    request.pointer_mut("/metadata/managedFields").map(Value::take).unwrap_or_default()
+}
+
+fn issue(call: &Call, accounts: &Accounts, account: &Stored, spec: &Spec) -> Result<Value, Failure> {
     let seconds = lifetime(spec)?;
     let mut private = Private {
         namespace: call.namespace.clone(),
@@ -98,13 +117,12 @@ fn issue(call: &Call, accounts: &Accounts, account: &Stored, spec: &Spec) -> Res
         }
         shown
     });
-    let answer = json!({
-        "kind": KIND, "apiVersion": format!("{GROUP}/v1"),
+    Ok(json!({
+        "kind": KIND, "apiVersion": API_VERSION,
         "metadata": {"name": call.name, "namespace": call.namespace, "uid": &*account.uid, "creationTimestamp": time(now)},
         "spec": {"audiences": spec.audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
         "status": {"token": token, "expirationTimestamp": time(end)},
-    });
-    Ok(reply::json(201, answer.to_string()))
+    }))
 }
 
 fn lifetime(spec: &Spec) -> Result<i64, Failure> {

@@ -67,8 +67,16 @@ pub(crate) async fn modify(
         patched,
         track: (base != Base::Owned).then_some(&track),
     };
-    let mut change =
-        Change { call, request, track: &track, now: &now, warnings: Vec::new(), before: String::new() };
+    let tracked = base != Base::Owned;
+    let mut change = Change {
+        call,
+        request,
+        track: &track,
+        tracked,
+        now: &now,
+        warnings: Vec::new(),
+        before: String::new(),
+    };
     let key = call.key();
     let relevant = call.relevant("UPDATE");
     let written = if !relevant.is_empty() {
@@ -96,6 +104,8 @@ struct Change<'a> {
     call: &'a Call,
     request: Update<'a>,
     track: &'a Track<'a>,
+    /// Whether the replacement does not say yet who owns its fields.
+    tracked: bool,
     now: &'a str,
     warnings: Vec<String>,
     /// The version it replaces.
@@ -161,6 +171,7 @@ impl Change<'_> {
         let (served, dry) = (&call.served, call.query.dry_run()?);
         for _ in 0..ATTEMPTS {
             let seen = call.app.store.latest(key);
+            self.request.track = self.tracked.then_some(self.track);
             let old = self.old(seen.as_deref())?;
             let mut new = self.wanted(&old, edit)?;
             self.warnings.clear();
@@ -183,7 +194,12 @@ impl Change<'_> {
 
     async fn mutated(&mut self, relevant: &Relevant, old: &Value, new: Decoded) -> Result<Decoded, Failure> {
         let call = self.call;
-        let draft = update::draft(&self.request, old, new)?;
+        let mut draft = update::draft(&self.request, old, new)?;
+        // Webhooks own nothing: what they change is nobody's.
+        if self.tracked {
+            self.track.updated(old, &mut draft.object);
+            self.request.track = None;
+        }
         self.warnings.extend(draft.warnings);
         let mut attributes = self.attributes(draft.object.clone(), old.clone())?;
         let more = call.app.webhooks.mutate(&call.app, relevant, &mut attributes).await?;

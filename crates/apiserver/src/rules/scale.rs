@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::track::Track;
+use super::track::{OneVersion, Track};
 use crate::failure::Failure;
+use crate::fields;
 use crate::fields::scale::Replicas;
-use crate::fields::{self, Set, Shape, Target, Version, Versions};
 use crate::object::{meta, meta_map, set_at};
 use crate::registry::{ScalePaths, Served};
 use crate::schema::FieldError;
 use crate::selector::LabelSelector;
-use crate::types;
 
 pub(crate) const API_VERSION: &str = "autoscaling/v1";
 pub(crate) const KIND: &str = "Scale";
+const SCALE: OneVersion = OneVersion { api_version: API_VERSION, kind: KIND };
 
 fn follow<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, part| value.get(part))
@@ -84,30 +84,6 @@ pub(crate) struct Owners<'a> {
     pub(crate) paths: &'a ScalePaths,
 }
 
-/// There is one version of `Scale`.
-struct OneVersion;
-
-impl Versions for OneVersion {
-    fn version(&self, _: &str) -> Option<Version<'_>> {
-        None
-    }
-
-    fn convert(&self, object: &Value, _: &str) -> Value {
-        object.clone()
-    }
-
-    fn convert_back(&self, object: Value) -> Value {
-        object
-    }
-
-    fn blank(&self) -> Value {
-        let mut blank = types::of("autoscaling", "v1", KIND).map_or_else(|| json!({}), fields::blank);
-        set_at(&mut blank, &["apiVersion".into()], API_VERSION.into());
-        set_at(&mut blank, &["kind".into()], KIND.into());
-        blank
-    }
-}
-
 impl Owners<'_> {
     fn replicas<T>(&self, act: impl FnOnce(&Replicas<'_>) -> T) -> T {
         let other = |api_version: &str| {
@@ -125,20 +101,14 @@ impl Owners<'_> {
         Ok(scale)
     }
 
-    fn target(&self) -> Target<'_> {
-        let shape = types::of("autoscaling", "v1", KIND).map_or(Shape::Deduced, Shape::built_in);
-        let own = Version { shape, reset: Set::default() };
-        Target { api_version: API_VERSION, kind: KIND, own, versions: &OneVersion, stale: false }
-    }
-
     /// Says in a changed `Scale` who owns what now.
     pub(crate) fn updated(&self, old: &Value, new: &mut Value) {
-        fields::update(&self.target(), &self.track.writer, old, new);
+        fields::update(&SCALE.target(), &self.track.writer, old, new);
     }
 
     /// What a configuration makes of a `Scale`.
     pub(crate) fn applied(&self, old: &Value, config: &Value, force: bool) -> Result<Value, Failure> {
-        fields::apply(&self.target(), &self.track.writer, old, config, force).map_err(Failure::apply)
+        fields::apply(&SCALE.target(), &self.track.writer, old, config, force).map_err(Failure::apply)
     }
 
     /// The object as a `Scale` wants it, owned by those who own that.

@@ -94,6 +94,59 @@ impl Track<'_> {
     }
 }
 
+/// A type that is not stored, and has one version.
+#[derive(Clone, Copy)]
+pub(crate) struct OneVersion {
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+}
+
+impl OneVersion {
+    fn message(&self) -> Option<&'static types::Message> {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", self.api_version));
+        types::of(group, version, self.kind)
+    }
+
+    pub(crate) fn target(&self) -> Target<'_> {
+        let shape = self.message().map_or(Shape::Deduced, Shape::built_in);
+        let own = Version { shape, reset: Set::default() };
+        Target { api_version: self.api_version, kind: self.kind, own, versions: self, stale: false }
+    }
+
+    /// Says in an object who made it.
+    pub(crate) fn created(&self, writer: &Writer<'_>, new: &mut Value) {
+        fields::update(&self.target(), writer, &self.blank(), new);
+    }
+}
+
+impl Versions for OneVersion {
+    fn version(&self, _: &str) -> Option<Version<'_>> {
+        None
+    }
+
+    fn convert(&self, object: &Value, _: &str) -> Value {
+        object.clone()
+    }
+
+    fn convert_back(&self, object: Value) -> Value {
+        object
+    }
+
+    fn blank(&self) -> Value {
+        typed(self.message().map(fields::blank), self.api_version, self.kind)
+    }
+}
+
+/// An object of a type with nothing but its type in it.
+fn typed(blank: Option<Value>, api_version: &str, kind: &str) -> Value {
+    let mut blank = blank.unwrap_or_else(|| json!({}));
+    if let Some(map) = blank.as_object_mut() {
+        map.insert("apiVersion".into(), api_version.into());
+        map.insert("kind".into(), kind.into());
+    }
+    blank
+}
+
 impl Versions for Track<'_> {
     fn version(&self, api_version: &str) -> Option<Version<'_>> {
         let served = self.sibling(api_version)?;
@@ -124,14 +177,8 @@ impl Versions for Track<'_> {
     }
 
     fn blank(&self) -> Value {
-        let mut blank = match types::of(&self.served.group, &self.served.version, &self.served.kind) {
-            Some(message) if !self.served.custom => fields::blank(message),
-            _ => json!({}),
-        };
-        if let Some(map) = blank.as_object_mut() {
-            map.insert("apiVersion".into(), (&*self.served.api_version).into());
-            map.insert("kind".into(), self.served.kind.as_str().into());
-        }
-        blank
+        let served = self.served;
+        let message = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
+        typed(message.map(fields::blank), &served.api_version, &served.kind)
     }
 }
