@@ -86,7 +86,7 @@ impl Set {
         }
     }
 
-    pub(super) fn union(&mut self, other: Self) {
+    pub(crate) fn union(&mut self, other: Self) {
         if self.is_empty() {
             *self = other;
             return;

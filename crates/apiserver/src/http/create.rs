@@ -214,9 +214,10 @@ async fn mutated(
     relevant: &Relevant,
     warnings: &mut Vec<String>,
 ) -> Result<Decoded, Failure> {
+    let unsent = track.unsent(&body.object);
     let mut draft = create::draft(&call.served, body, stamp, how.strictness)?;
     if how.tracked {
-        track.created(&mut draft.object);
+        track.created(&mut draft.object, unsent);
     }
     warnings.extend(draft.warnings);
     let mut attributes = call.attributes("CREATE", "CreateOptions", Some(draft.object), None)?;

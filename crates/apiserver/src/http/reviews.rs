@@ -11,6 +11,7 @@ use super::{Call, reply};
 use crate::auth::Identity;
 use crate::auth::rbac::Ask;
 use crate::failure::{Cause, Failure};
+use crate::fields::Set;
 use crate::object::{meta, time};
 use crate::registry::Served;
 use crate::store::Stored;
@@ -27,7 +28,7 @@ pub(super) async fn create(call: &Call, method: &Method, input: Input) -> Result
         map.entry("metadata").or_insert_with(|| json!({}));
     }
     // What is answered is what was sent, with an answer in it: it has its owner too.
-    call.track(&call.app.catalog(), "", &time(call.app.now())).created(&mut body);
+    call.track(&call.app.catalog(), "", &time(call.app.now())).created(&mut body, Set::default());
     let answer = match call.served.kind.as_str() {
         "SelfSubjectAccessReview" => access(call, body, &Asker::Self_)?,
         "SubjectAccessReview" => access(call, body, &Asker::Named)?,
@@ -138,7 +139,9 @@ fn tracked(call: &Call, body: &mut Value) {
             *metadata = json!({});
         }
     }
-    call.track(&catalog, "", &now).created(body);
+    let track = call.track(&catalog, "", &now);
+    let unsent = track.unsent(body);
+    track.created(body, unsent);
 }
 
 fn drop_nulls(mut value: Value) -> Value {

@@ -65,13 +65,15 @@ pub(crate) fn admit(
     strictness: Strictness,
     track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
+    let unsent =
+        track.filter(|_| old.is_none()).map(|track| track.unsent(&decoded.object)).unwrap_or_default();
     let Admitted { mut object, mut warnings } = draft(served, decoded, strictness)?;
     if served.custom {
         warnings.extend(names::short_finalizers(&finalizers(&object)));
     }
     match (track, old) {
         (None, _) => {}
-        (Some(track), None) => track.created(&mut object),
+        (Some(track), None) => track.created(&mut object, unsent),
         (Some(track), Some(old)) => track.updated(old, &mut object),
     }
     let causes = validate(served, &object, old);

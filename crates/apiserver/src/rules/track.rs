@@ -52,6 +52,36 @@ fn reset(served: &Served, subresource: &str) -> Set {
     Set::of_fields(paths)
 }
 
+/// What the server writes into new objects of a kind beside defaults, which belong to whoever leaves them to the server.
+fn server_written(group: &str, plural: &str) -> &'static [&'static [&'static [&'static str]]] {
+    match (group, plural) {
+        ("", "pods") => &[
+            &[&["spec", "serviceAccountName"], &["spec", "serviceAccount"]],
+            &[&["spec", "tolerations"]],
+            &[&["spec", "priority"]],
+            &[&["spec", "preemptionPolicy"]],
+        ],
+        ("", "services") => &[
+            &[&["spec", "clusterIP"]],
+            &[&["spec", "clusterIPs"]],
+            &[&["spec", "ipFamilies"]],
+            &[&["spec", "ipFamilyPolicy"]],
+            &[&["spec", "healthCheckNodePort"]],
+        ],
+        ("", "namespaces") => &[&[&["spec", "finalizers"]]],
+        ("", "persistentvolumes" | "persistentvolumeclaims") => &[&[&["metadata", "finalizers"]]],
+        ("batch", "jobs") => &[
+            &[&["spec", "selector"]],
+            &[&["spec", "template", "metadata", "labels"]],
+            &[&["spec", "template", "metadata", "labels", "controller-uid"]],
+            &[&["spec", "template", "metadata", "labels", "job-name"]],
+            &[&["spec", "template", "metadata", "labels", "batch.kubernetes.io/controller-uid"]],
+            &[&["spec", "template", "metadata", "labels", "batch.kubernetes.io/job-name"]],
+        ],
+        _ => &[],
+    }
+}
+
 impl Track<'_> {
     fn target(&self, stale: bool) -> Target<'_> {
         Target {
@@ -63,9 +93,25 @@ impl Track<'_> {
         }
     }
 
-    /// Says in a new object who made it.
-    pub(crate) fn created(&self, new: &mut Value) {
-        fields::update(&self.target(false), &self.writer, &self.blank(), new);
+    /// What the server itself will write into a new object. Whoever sends it owns it; otherwise nobody does.
+    pub(crate) fn unsent(&self, body: &Value) -> Set {
+        let served = self.served;
+        let paths = server_written(&served.group, &served.plural);
+        let is_sent = |path: &[&str]| path.iter().try_fold(body, |value, part| value.get(part)).is_some();
+        let unsent: Vec<&[&str]> = paths
+            .iter()
+            // Alternative names of one thing come together: whoever sends one sends both.
+            .filter(|names| !names.iter().any(|path| is_sent(path)))
+            .flat_map(|names| names.iter().copied())
+            .collect();
+        Set::of_fields(&unsent)
+    }
+
+    /// Says in a new object who made it, except for what was not sent.
+    pub(crate) fn created(&self, new: &mut Value, unsent: Set) {
+        let mut target = self.target(false);
+        target.own.reset.union(unsent);
+        fields::update(&target, &self.writer, &self.blank(), new);
     }
 
     /// Says in a changed object who owns what now.
