@@ -71,7 +71,13 @@ impl Normal {
                     }
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item, key, Of::Object)),
+            Value::Array(items) => {
+                items.iter_mut().for_each(|item| self.walk(item, key, Of::Object));
+                // Their order follows their times, and a second may pass between two requests or not.
+                if key == "managedFields" {
+                    items.sort_by_key(Value::to_string);
+                }
+            }
             Value::String(text) => *text = self.text(text, key, of),
             Value::Number(_) if ["nodePort", "healthCheckNodePort"].contains(&key) => {
                 *value = "<port>".into()
@@ -182,6 +188,12 @@ mod tests {
     fn normal(mut value: Value) -> Value {
         Normal::default().value(&mut value);
         value
+    }
+
+    #[test]
+    fn owners_of_fields_come_in_one_order() {
+        let owners = |names: [&str; 2]| json!({"managedFields": names.map(|name| json!({"manager": name}))});
+        assert_eq!(normal(owners(["b", "a"])), normal(owners(["a", "b"])));
     }
 
     #[test]
