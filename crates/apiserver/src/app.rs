@@ -9,11 +9,12 @@ use tokio::sync::{Semaphore, watch};
 use crate::admission::{Attributes, Place, Relevant, Webhooks};
 use crate::auth::rbac::Rbac;
 use crate::auth::{Accounts, Authenticator, Guard, Identity};
+use crate::builtin::addresses::{self, Addresses, Reservation};
 use crate::crd;
 use crate::failure::Failure;
 use crate::fields::Writer;
 use crate::logs::PodLogs;
-use crate::object::time;
+use crate::object::{meta, time};
 use crate::registry::{Catalog, Registry, Served};
 use crate::rules::delete::{self, DeleteOptions};
 use crate::rules::track::Track;
@@ -46,6 +47,7 @@ pub(crate) struct App {
     pub(crate) pod_streams: Option<Arc<dyn PodStreams>>,
     /// Places for streaming connections.
     pub(crate) stream_places: Arc<Semaphore>,
+    pub(crate) addresses: Addresses,
 }
 
 impl App {
@@ -102,9 +104,12 @@ impl App {
         })
     }
 
-    /// Takes a definition that was written into the catalogue, or out of it. Called by whoever learns of it: the
+    /// Takes a definition that was written into the catalogue, or out of it, and what a service has into the books. Called by whoever learns of it: the
     /// writer, so that it is served when the answer arrives, and the controllers, which may be quicker.
     pub(crate) fn notice(&self, stored: &Stored, removed: bool) {
+        if &**stored.key.table() == addresses::TABLE {
+            self.addresses.notice(stored, removed);
+        }
         if !crd::is_table(stored.key.table()) {
             return;
         }
@@ -190,6 +195,17 @@ impl App {
             Err(_) if stale => Ok(None),
             other => other.map(Some),
         }
+    }
+
+    /// Gives a service the addresses it needs; `old` is what it replaces.
+    pub(crate) fn reserve(
+        &self,
+        served: &Served,
+        service: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<Reservation, Failure> {
+        let reserved = self.addresses.assign(service, old);
+        reserved.map_err(|causes| Failure::invalid(served, meta(service, "name"), causes))
     }
 
     /// Deletes one object as a DELETE request does, without asking anybody.

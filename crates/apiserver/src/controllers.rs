@@ -14,10 +14,10 @@ use crate::auth::Identity;
 use crate::auth::accounts::{homes, secrets};
 use crate::auth::rbac::aggregate;
 use crate::store::Event;
-use crate::{gc, http as api};
+use crate::{gc, http as api, workloads};
 
-/// Runs every controller until the server is stopped.
-pub(crate) async fn run(app: App) {
+/// Runs every controller until the server is stopped; those of workloads only if asked.
+pub(crate) async fn run(app: App, workloads: bool) {
     let mut stop = app.stop.clone();
     let accounts = async {
         if let Some(accounts) = &app.accounts {
@@ -25,7 +25,12 @@ pub(crate) async fn run(app: App) {
         }
     };
     let all = async {
-        tokio::join!(gc::run(app.clone()), aggregate::run(&app), accounts);
+        let workloads = async {
+            if workloads {
+                workloads::run(app.clone()).await;
+            }
+        };
+        tokio::join!(gc::run(app.clone()), aggregate::run(&app), accounts, workloads);
     };
     tokio::select! {
         biased;

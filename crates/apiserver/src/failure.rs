@@ -47,6 +47,24 @@ impl Cause {
         )
     }
 
+    /// For a value that is quoted otherwise than as JSON.
+    pub(crate) fn unsupported_text(field: impl Into<String>, value: &str, supported: &str) -> Self {
+        Self::new(field, "FieldValueNotSupported", format!("Unsupported value: {value}: {supported}"))
+    }
+
+    /// For a value that is quoted otherwise than as JSON.
+    pub(crate) fn duplicate_text(field: impl Into<String>, value: &str) -> Self {
+        Self::new(field, "FieldValueDuplicate", format!("Duplicate value: {value}"))
+    }
+
+    pub(crate) fn not_found(field: impl Into<String>, value: &str) -> Self {
+        Self::new(field, "FieldValueNotFound", format!("Not found: {value:?}"))
+    }
+
+    pub(crate) fn internal(field: impl Into<String>, why: &str) -> Self {
+        Self::new(field, "InternalError", format!("Internal error: {why}"))
+    }
+
     pub(crate) fn too_long(field: impl Into<String>, max: usize) -> Self {
         Self::new(field, "FieldValueTooLong", format!("Too long: may not be more than {max} bytes"))
     }

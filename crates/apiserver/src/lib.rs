@@ -45,6 +45,7 @@ mod tables;
 #[allow(dead_code, reason = "the tables describe more than is asked of them yet")]
 mod types;
 mod wire;
+mod workloads;
 
 pub use extension::{Extension, ExtensionResource};
 pub use server::{Clock, OpenError, Options, Ready, Server};

@@ -3,6 +3,7 @@
 use axum::Router;
 use jiff::Timestamp;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
@@ -13,6 +14,7 @@ use crate::app::App;
 use crate::auth::accounts::homes;
 use crate::auth::rbac::{self, Rbac};
 use crate::auth::{Accounts, Authenticator, Guard, ISSUER, Identity, SigningKey};
+use crate::builtin::addresses::{self, Addresses};
 use crate::builtin::{self, CRD_TABLE, NAMESPACE_TABLE};
 use crate::controllers;
 use crate::extension::Extension;
@@ -55,6 +57,10 @@ pub struct Options {
     pub accounts: Option<Accounts>,
     /// API groups that somebody else in this process serves.
     pub extensions: Vec<Extension>,
+    /// Whether deployments, replica sets, jobs and endpoints are worked on here, or by somebody else.
+    pub workloads: bool,
+    /// Where this server can be reached, for the service `kubernetes`.
+    pub address: Option<SocketAddr>,
 }
 
 impl Default for Options {
@@ -74,6 +80,8 @@ impl Default for Options {
             // A key that nobody keeps: tokens end with the server.
             accounts: SigningKey::generate().ok().map(|key| Accounts::new(key, ISSUER, "")),
             extensions: Vec::new(),
+            workloads: true,
+            address: None,
         }
     }
 }
@@ -158,6 +166,20 @@ impl Options {
         self
     }
 
+    /// Tells pods where this server is, by the service `kubernetes`.
+    #[must_use]
+    pub fn address(mut self, address: SocketAddr) -> Self {
+        self.address = Some(address);
+        self
+    }
+
+    /// Leaves deployments, replica sets, jobs and endpoints to somebody else, as to a real controller manager.
+    #[must_use]
+    pub fn without_workloads(mut self) -> Self {
+        self.workloads = false;
+        self
+    }
+
     /// Serves one more API group, through its own router.
     #[must_use]
     pub fn extension(mut self, extension: Extension) -> Self {
@@ -185,8 +207,8 @@ pub enum OpenError {
     Runtime(#[from] tokio::runtime::TryCurrentError),
 }
 
-/// A running API server. Its controllers (garbage collection, namespaces, definitions) run while it exists: keep it as
-/// long as its router is in use.
+/// A running API server. Its controllers (garbage collection, namespaces, definitions, workloads) run while it exists:
+/// keep it as long as its router is in use.
 pub struct Server {
     app: App,
     /// Dropping it ends watches and controllers.
@@ -216,6 +238,10 @@ impl Server {
             store.seed(homes::seed(accounts, &options.namespaces, &now))?;
         }
         store.amend(rbac::defaults::changes(&store, &now).map_err(BackendError::Storage)?)?;
+        if let Some(address) = options.address {
+            let service = builtin::seed::api_service(&store, address, &now);
+            store.amend(service.map_err(BackendError::Storage)?)?;
+        }
         let (stop, stopped) = watch::channel(());
         let app = App {
             rbac: Arc::new(Rbac::new(store.clone())),
@@ -233,12 +259,15 @@ impl Server {
             pod_logs: options.pod_logs,
             pod_streams: options.pod_streams,
             stream_places: Arc::new(Semaphore::new(streams::CONNECTIONS)),
+            addresses: Addresses::default(),
         };
         let all = Range { prefix: "", after: None, limit: usize::MAX };
-        for stored in app.store.page(CRD_TABLE, all).items {
-            app.notice(&stored, false);
+        for table in [CRD_TABLE, addresses::TABLE] {
+            for stored in app.store.page(table, all).items {
+                app.notice(&stored, false);
+            }
         }
-        let controllers = runtime.spawn(controllers::run(app.clone()));
+        let controllers = runtime.spawn(controllers::run(app.clone(), options.workloads));
         Ok(Self { app, stop, controllers })
     }
 

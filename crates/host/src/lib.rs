@@ -65,6 +65,8 @@ pub struct Options {
     pub node: Option<trainyard_node::Options>,
     /// A socket for others; none if absent.
     pub socket: Option<Socket>,
+    /// Whether deployments, replica sets, jobs and endpoints are worked on.
+    pub controllers: bool,
 }
 
 /// Where objects are kept.
@@ -92,6 +94,7 @@ impl Options {
             operator: None,
             node: None,
             socket: None,
+            controllers: false,
         }
     }
 }
@@ -120,7 +123,12 @@ impl Host {
         let (machine, readiness) = (Machine::default(), Readiness::default());
         let now = (options.clock)();
         let pki = options.socket.as_ref().map(|socket| Pki::open(&socket.dir, now)).transpose()?;
-        let server = open(&options, pki.as_ref(), &machine, &readiness)?;
+        let address = listener.as_ref().map(tokio::net::TcpListener::local_addr).transpose();
+        let mut server = server_options(&options, pki.as_ref(), &machine, &readiness)?;
+        if let Some(address) = address.map_err(Error::Socket)? {
+            server = server.address(address);
+        }
+        let server = Server::open(server)?;
         let client = Client::new(server.router(), "default");
         crds::install(&client, &options.crds).await?;
         let mut roles = Roles::new();
@@ -225,12 +233,13 @@ impl Host {
     }
 }
 
-fn open(
+/// The API server to be opened.
+fn server_options(
     options: &Options,
     pki: Option<&Pki>,
     machine: &Machine,
     readiness: &Readiness,
-) -> Result<Server, Error> {
+) -> Result<trainyard_apiserver::Options, Error> {
     let (clock, ready) = (Arc::clone(&options.clock), readiness.clone());
     let mut server = Server::options().clock(move || clock()).ready(move || ready.check());
     if let Store::In(dir) = &options.store {
@@ -240,10 +249,13 @@ fn open(
     if let Some(pki) = pki {
         server = server.authenticator(pki.authenticator()).accounts(pki.accounts());
     }
+    if !options.controllers {
+        server = server.without_workloads();
+    }
     if options.node.is_some() {
         server = server.pod_logs(Arc::new(machine.clone()));
         server = server.pod_streams(Arc::new(machine.clone()));
         server = server.extension(machine::metrics(machine.clone(), Arc::clone(&options.clock)));
     }
-    Ok(Server::open(server)?)
+    Ok(server)
 }

@@ -66,7 +66,7 @@ impl Webhooks {
         patch::json(object, &operations).map_err(|error| Failure::internal_cause(&error.to_string()))?;
         let changed = *object != before;
         if changed && attributes.kind.is_none() {
-            admit::default(attributes.place.served, object);
+            admit::default(attributes.place.served, object, attributes.old.is_none());
         }
         Ok(Some(changed))
     }

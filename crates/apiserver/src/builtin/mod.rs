@@ -1,9 +1,12 @@
 //! The built-in resources: one row each.
 
+pub(crate) mod addresses;
 pub(crate) mod defaults;
 pub(crate) mod events;
+pub(crate) mod priority;
 pub(crate) mod seed;
 pub(crate) mod validate;
+pub(crate) mod warnings;
 
 use crate::object::names::NameRule;
 use crate::registry::{Conversion, ScalePaths, Served};

@@ -8,6 +8,7 @@ use super::body::{Input, Kind};
 use super::{Call, manager, reply};
 use crate::admission::Relevant;
 use crate::auth::rbac::Ask;
+use crate::builtin::priority;
 use crate::crd;
 use crate::decode::{self, Decoded};
 use crate::failure::Failure;
@@ -108,6 +109,19 @@ pub(crate) async fn named(call: &Call, mut body: Decoded, tracked: bool) -> Resu
     once(call, body, &stamp, How { strictness, dry, tracked }).await
 }
 
+/// What only a look at other objects can tell about a new one.
+fn consult(call: &Call, body: &mut Value) -> Result<(), Failure> {
+    let (app, served) = (&call.app, &call.served);
+    match (served.group.as_str(), served.plural.as_str()) {
+        ("", "pods") => {
+            check_account(call, body)?;
+            priority::assign(&app.store, served, body)
+        }
+        ("scheduling.k8s.io", "priorityclasses") => priority::check_default(&app.store, served, body),
+        _ => Ok(()),
+    }
+}
+
 /// How an object is created.
 #[derive(Clone, Copy)]
 struct How {
@@ -117,9 +131,9 @@ struct How {
     tracked: bool,
 }
 
-async fn once(call: &Call, body: Decoded, stamp: &Stamp<'_>, how: How) -> Result<Response, Failure> {
+async fn once(call: &Call, mut body: Decoded, stamp: &Stamp<'_>, how: How) -> Result<Response, Failure> {
     let served = &call.served;
-    check_account(call, &body.object)?;
+    consult(call, &mut body.object)?;
     let relevant = call.relevant("CREATE");
     let mut warnings = Vec::new();
     let catalog = call.app.catalog();
@@ -139,6 +153,11 @@ async fn once(call: &Call, body: Decoded, stamp: &Stamp<'_>, how: How) -> Result
         check_homes(call, &homes(call), &attributes.name)?;
         warnings.extend(Box::pin(call.app.webhooks.validate(&call.app, &relevant, &attributes)).await?);
     }
+    // Kept until the service is stored, or is not.
+    let _reserved = match served.is_core("services") {
+        true => Some(call.app.reserve(served, &mut object, None)?),
+        false => None,
+    };
     if served.is_crd() {
         crd::introduce(&mut object);
     }

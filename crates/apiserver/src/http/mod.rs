@@ -115,10 +115,14 @@ async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Resp
     if let Some(extension) = extension {
         return extension.router.oneshot(request).await.unwrap_or_else(|never| match never {});
     }
-    let response = match route(app, identity, &asked, query, request).await {
+    let deprecated = path::deprecation(request.uri().path());
+    let mut response = match route(app, identity, &asked, query, request).await {
         Ok(response) => response,
         Err(failure) => reply::failure(&failure),
     };
+    if let Some(warning) = deprecated {
+        reply::warn(&mut response, &[warning]);
+    }
     let encoding = response.extensions().get().copied().unwrap_or_else(|| asked.plain());
     let response = encode::answer(response, encoding).await;
     if compress { gzip::answer(response).await } else { response }

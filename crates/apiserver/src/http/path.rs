@@ -114,6 +114,18 @@ fn target(group: &str, version: &str, rest: &[&str]) -> Path {
     })
 }
 
+/// What is told to whoever uses a resource that has been replaced.
+pub(crate) fn deprecation(path: &str) -> Option<&'static str> {
+    let rest = path.strip_prefix("/api/v1/")?;
+    let mut parts = rest.split('/');
+    let plural = match parts.next() {
+        Some("namespaces") => parts.nth(1),
+        plural => plural,
+    };
+    (plural == Some("endpoints"))
+        .then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +134,19 @@ mod tests {
         match parse(path) {
             Path::Resource(t) => (t.group, t.plural, t.namespace, t.name, t.subresource),
             other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn endpoints_have_been_replaced() {
+        for (path, old) in [
+            ("/api/v1/endpoints", true),
+            ("/api/v1/namespaces/endpoints/endpoints/a", true),
+            ("/api/v1/namespaces/endpoints", false),
+            ("/api/v1/namespaces/a/pods/endpoints", false),
+            ("/apis/discovery.k8s.io/v1/endpointslices", false),
+        ] {
+            assert_eq!(deprecation(path).is_some(), old, "{path}");
         }
     }
 

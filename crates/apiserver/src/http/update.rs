@@ -8,6 +8,7 @@ use super::body::{Input, Kind};
 use super::{Call, manager, reply};
 use crate::admission::{Attributes, Relevant};
 use crate::app::ATTEMPTS;
+use crate::builtin::addresses::Reservation;
 use crate::crd;
 use crate::decode::{self, Decoded};
 use crate::failure::Failure;
@@ -76,6 +77,7 @@ pub(crate) async fn modify(
         now: &now,
         warnings: Vec::new(),
         before: String::new(),
+        reserved: None,
     };
     let key = call.key();
     let relevant = call.relevant("UPDATE");
@@ -110,6 +112,8 @@ struct Change<'a> {
     warnings: Vec<String>,
     /// The version it replaces.
     before: String,
+    /// Addresses of a service, kept until it is stored, or is not.
+    reserved: Option<Reservation>,
 }
 
 impl Change<'_> {
@@ -156,6 +160,11 @@ impl Change<'_> {
         call.check_grant(&new, Some(old))?;
         if call.served.is_crd() && self.request.scope == Scope::Main {
             crd::establish_as(self.track, &mut new, self.now);
+        }
+        if call.served.is_core("services") && self.request.scope == Scope::Main {
+            // The one before is given back first.
+            self.reserved = None;
+            self.reserved = Some(call.app.reserve(&call.served, &mut new, Some(old))?);
         }
         Ok(new)
     }

@@ -111,7 +111,7 @@ fn segment(name: &str) -> Vec<String> {
 }
 
 /// What is wrong with the key of a label or annotation, or the name of a finalizer.
-fn check_key(key: &str) -> Vec<String> {
+pub(crate) fn check_key(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>().as_slice() {
         [name] => *name,
@@ -137,7 +137,7 @@ fn check_key(key: &str) -> Vec<String> {
 }
 
 /// What is wrong with a label's value.
-fn check_value(value: &str) -> Vec<String> {
+pub(crate) fn check_value(value: &str) -> Vec<String> {
     let shape = (!value.is_empty() && !is_word(value)).then(|| LABEL_VALUE.to_owned());
     longer(value, 63, "bytes").into_iter().chain(shape).collect()
 }
@@ -209,6 +209,36 @@ pub(crate) fn short_finalizers(names: &[&str]) -> Vec<String> {
         )
     };
     short.map(say).collect()
+}
+
+/// What is wrong with the key of a config map or a secret.
+pub(crate) fn check_config_key(key: &str) -> Vec<String> {
+    const SHAPE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+        'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let mut wrong: Vec<String> = longer(key, 253, "characters").into_iter().collect();
+    if key.is_empty() || !key.bytes().all(|c| c.is_ascii_alphanumeric() || b"-._".contains(&c)) {
+        wrong.push(SHAPE.into());
+    }
+    match key {
+        "." | ".." => wrong.push(format!("must not be '{key}'")),
+        key if key.starts_with("..") => wrong.push("must not start with '..'".into()),
+        _ => {}
+    }
+    wrong
+}
+
+/// What is wrong with a domain that names are looked up in: it may have underscores.
+pub(crate) fn check_search(name: &str) -> Option<&'static str> {
+    const SHAPE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or \
+        '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+        '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+    let is_part = |part: &str| {
+        let part = part.strip_prefix('_').unwrap_or(part).as_bytes();
+        part.first().copied().is_some_and(dns_char)
+            && part.last().copied().is_some_and(dns_char)
+            && part.iter().all(|c| dns_char(*c) || b"-_".contains(c))
+    };
+    (!name.split('.').all(is_part)).then_some(SHAPE)
 }
 
 #[cfg(test)]

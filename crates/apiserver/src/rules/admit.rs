@@ -9,7 +9,7 @@ use crate::crd;
 use crate::decode::Decoded;
 use crate::failure::{Cause, Failure};
 use crate::object::{finalizers, meta, metadata, names};
-use crate::registry::Served;
+use crate::registry::{Conversion, Served};
 
 /// What happens to fields the schema does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,14 +27,14 @@ pub(crate) struct Admitted {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Drops what the schema does not know and fills in defaults; what was dropped.
-pub(crate) fn default(served: &Served, object: &mut Value) -> Vec<String> {
+/// Drops what the schema does not know and fills in defaults, those of a new object or of any; what was dropped.
+pub(crate) fn default(served: &Served, object: &mut Value, new: bool) -> Vec<String> {
     let mut unknown = Vec::new();
     if let Some(schema) = &served.schema {
         unknown = schema.prune(object);
         schema.default(object);
     } else {
-        builtin::defaults::apply(served, object);
+        builtin::defaults::apply(served, object, new);
     }
     if served.is_crd() {
         crd::default(object);
@@ -43,9 +43,14 @@ pub(crate) fn default(served: &Served, object: &mut Value) -> Vec<String> {
 }
 
 /// An object as it is before it is checked: what webhooks are shown.
-pub(crate) fn draft(served: &Served, decoded: Decoded, strictness: Strictness) -> Result<Admitted, Failure> {
+pub(crate) fn draft(
+    served: &Served,
+    decoded: Decoded,
+    new: bool,
+    strictness: Strictness,
+) -> Result<Admitted, Failure> {
     let Decoded { mut object, mut remarks, patched } = decoded;
-    let unknown = default(served, &mut object);
+    let unknown = default(served, &mut object, new);
     remarks.extend(unknown.into_iter().map(|field| format!("unknown field {field:?}")));
     let warnings = match strictness {
         Strictness::Ignore => Vec::new(),
@@ -67,7 +72,7 @@ pub(crate) fn admit(
 ) -> Result<Admitted, Failure> {
     let unsent =
         track.filter(|_| old.is_none()).map(|track| track.unsent(&decoded.object)).unwrap_or_default();
-    let Admitted { mut object, mut warnings } = draft(served, decoded, strictness)?;
+    let Admitted { mut object, mut warnings } = draft(served, decoded, old.is_none(), strictness)?;
     if served.custom {
         warnings.extend(names::short_finalizers(&finalizers(&object)));
     }
@@ -79,7 +84,12 @@ pub(crate) fn admit(
     let causes = validate(served, &object, old);
     if !causes.is_empty() {
         let name = meta(&object, "name").to_owned();
-        return Err(Failure::invalid(served, &name, causes));
+        // Both Event APIs speak of core events.
+        let group = if served.conversion == Conversion::Events { "" } else { &served.group };
+        return Err(Failure::invalid_kind(&served.kind, group, &name, causes));
+    }
+    if served.schema.is_none() {
+        warnings.extend(builtin::warnings::of(served, &object, old));
     }
     Ok(Admitted { object, warnings })
 }

@@ -47,7 +47,7 @@ pub(crate) fn draft(
     strictness: Strictness,
 ) -> Result<Admitted, Failure> {
     clean(served, &mut decoded.object, stamp)?;
-    admit::draft(served, decoded, strictness)
+    admit::draft(served, decoded, true, strictness)
 }
 
 /// Makes of a request body the object to be stored.

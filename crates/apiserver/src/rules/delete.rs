@@ -168,6 +168,10 @@ fn kept_by(served: &Served, object: &Value, options: &DeleteOptions) -> Vec<Stri
         (Some(policy), _) => Some(policy),
         (None, Some(true)) => Some(Propagation::Orphan),
         (None, Some(false)) => Some(Propagation::Background),
+        // Deleting a job used to leave its pods; whoever wants them gone says so.
+        (None, None) if served.group == "batch" && served.plural == "jobs" && undecided(object) => {
+            Some(Propagation::Orphan)
+        }
         (None, None) => None,
     };
     let wanted = match policy {
@@ -185,6 +189,11 @@ fn kept_by(served: &Served, object: &Value, options: &DeleteOptions) -> Vec<Stri
         kept.push(CRD_CLEANUP.to_owned());
     }
     kept
+}
+
+/// Whether no earlier deletion said what becomes of dependents.
+fn undecided(object: &Value) -> bool {
+    !finalizers(object).iter().any(|f| [FOREGROUND, ORPHAN].contains(f))
 }
 
 /// Marks an object as deleting, or shortens the time it has.

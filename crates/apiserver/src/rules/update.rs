@@ -43,7 +43,7 @@ pub(crate) fn draft(request: &Update<'_>, old: &Value, mut new: Decoded) -> Resu
     create::namespace(served, &mut new.object, request.namespace)?;
     check_name(request, &mut new.object)?;
     check_version(request, old, &new.object)?;
-    admit::draft(served, new, request.strictness)
+    admit::draft(served, new, false, request.strictness)
 }
 
 /// Makes of a stored object and its replacement the object to be stored. Both are of the request's version.
@@ -60,27 +60,47 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
             }
             new
         }
-        Scope::Status => {
-            let mut whole = old.clone();
-            carry(&mut whole, &new, "status");
-            if request.track.is_none() {
-                carry_meta(&mut whole, &new, "managedFields");
-            }
-            whole
-        }
+        Scope::Status => status_only(request, old, new),
     };
     keep_identity(served, old, &mut new)?;
     if served.is_core("services") {
         keep_addresses(old, &mut new);
     }
+    if served.is_core("pods") {
+        keep(old, &mut new, &["priority", "preemptionPolicy"]);
+    }
     let new = Decoded { object: new, remarks, patched };
     let mut admitted = admit(served, new, Some(old), request.strictness, request.track)?;
-    if served.generation && desired_differs(served, old, &admitted.object) {
+    if served.generation && request.scope == Scope::Main && desired_differs(served, old, &admitted.object) {
         let generation = meta_map(old).and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0);
         set_meta(&mut admitted.object, "generation", generation + 1);
     }
     fields::forget_times(old, &mut admitted.object);
     Ok(admitted)
+}
+
+/// The stored object with the status that was sent. Of a built-in kind it also takes the metadata, as far as that is
+/// not the business of whoever writes the spec.
+fn status_only(request: &Update<'_>, old: &Value, mut new: Value) -> Value {
+    let served = request.served;
+    let mut whole = old.clone();
+    carry(&mut whole, &new, "status");
+    if request.track.is_none() {
+        carry_meta(&mut whole, &new, "managedFields");
+    }
+    if served.custom || served.is_crd() {
+        return whole;
+    }
+    let kept = match (served.group.as_str(), served.plural.as_str()) {
+        ("", "pods") => "ownerReferences",
+        ("apps", "deployments") => "labels",
+        _ => "",
+    };
+    if !kept.is_empty() {
+        carry_meta(&mut new, old, kept);
+    }
+    carry(&mut whole, &new, "metadata");
+    whole
 }
 
 fn check_name(request: &Update<'_>, new: &mut Value) -> Result<(), Failure> {
@@ -172,14 +192,24 @@ fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Fa
     Ok(())
 }
 
-/// A service keeps the addresses it has when the new one names none.
+/// A service keeps the addresses it has when the new one names none, unless it is to have none.
 fn keep_addresses(old: &Value, new: &mut Value) {
+    let kind = |service: &Value| service.pointer("/spec/type").and_then(Value::as_str).map(str::to_owned);
+    let external = Some("ExternalName".to_owned());
+    if kind(new) == external || kind(old) == external {
+        return;
+    }
+    keep(old, new, &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]);
+}
+
+/// Takes over fields of the spec that the new one leaves out.
+fn keep(old: &Value, new: &mut Value, fields: &[&str]) {
     let Some(map) = new.get_mut("spec").and_then(Value::as_object_mut) else {
         return;
     };
-    for field in ["clusterIP", "clusterIPs"] {
-        if let (None, Some(address)) = (map.get(field), old.get("spec").and_then(|s| s.get(field))) {
-            map.insert(field.into(), address.clone());
+    for field in fields {
+        if let (None, Some(known)) = (map.get(*field), old.get("spec").and_then(|s| s.get(*field))) {
+            map.insert((*field).into(), known.clone());
         }
     }
 }

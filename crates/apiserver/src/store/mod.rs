@@ -182,10 +182,10 @@ impl Store {
         self.shared.read().progress.subscribe()
     }
 
-    /// Every event published from now on. One consumer: a second call takes over from the first.
+    /// Every event published from now on.
     pub fn feed(&self) -> mpsc::UnboundedReceiver<Arc<Event>> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.shared.write().feed = Some(sender);
+        self.shared.write().feeds.push(sender);
         receiver
     }
 

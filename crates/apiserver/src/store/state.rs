@@ -63,8 +63,8 @@ pub(super) struct State {
     pub(super) window: usize,
     /// Counts commits that ended, well or not.
     pub(super) progress: watch::Sender<u64>,
-    /// Gets every published event, for the server's own controllers.
-    pub(super) feed: Option<mpsc::UnboundedSender<Arc<Event>>>,
+    /// Get every published event, for the server's own controllers.
+    pub(super) feeds: Vec<mpsc::UnboundedSender<Arc<Event>>>,
 }
 
 impl State {
@@ -92,7 +92,7 @@ impl State {
             base: loaded.revision,
             window,
             progress: watch::Sender::new(0),
-            feed: None,
+            feeds: Vec::new(),
         })
     }
 
@@ -147,10 +147,8 @@ impl State {
         self.published = object.revision;
         let window = self.window;
         self.table_mut(object.key.table()).apply(Arc::clone(event), window);
-        if let Some(feed) = &self.feed {
-            // A closed feed means the controllers were shut down; the store works on without them.
-            let _ = feed.send(Arc::clone(event));
-        }
+        // A closed feed means its controllers were shut down; the store works on without them.
+        self.feeds.retain(|feed| feed.send(Arc::clone(event)).is_ok());
     }
 
     /// Forgets every write that is not durable, also those decided on top of one that failed.

@@ -67,3 +67,47 @@ async fn the_priorities_of_the_system_are_there() {
     assert_eq!(class["value"], 2_000_000_000);
     assert_eq!(class["metadata"]["generation"], 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn services_get_addresses_of_their_own() {
+    let api = Api::with(
+        trainyard_apiserver::Server::options()
+            .clock(crate::harness::clock())
+            .address("127.0.0.1:7443".parse().unwrap()),
+    );
+    const SERVICES: &str = "/api/v1/namespaces/default/services";
+    let service = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+    let port = json!([{"port": 80}]);
+    let kubernetes = api.ok("GET", &format!("{SERVICES}/kubernetes"), NULL).await;
+    assert_eq!(kubernetes["spec"]["clusterIP"], "10.96.0.1");
+    assert_eq!(kubernetes["spec"]["ports"][0]["targetPort"], 7443);
+    let first = api.ok("POST", SERVICES, service("a", json!({"ports": port, "type": "NodePort"}))).await;
+    let (ip, node) = (&first["spec"]["clusterIP"], &first["spec"]["ports"][0]["nodePort"]);
+    assert!(ip.as_str().unwrap().starts_with("10.96.") && node.is_i64(), "{first}");
+    for (spec, message) in [
+        (json!({"ports": port, "clusterIP": ip}), "provided IP is already allocated"),
+        (
+            json!({"ports": port, "clusterIP": "10.97.0.1"}),
+            "is not in the valid range. The range of valid IPs is 10.96.0.0/16",
+        ),
+        (
+            json!({"ports": [{"port": 80, "nodePort": node}], "type": "NodePort"}),
+            "provided port is already allocated",
+        ),
+        (
+            json!({"ports": [{"port": 80, "nodePort": 80}], "type": "NodePort"}),
+            "The range of valid ports is 30000-32767",
+        ),
+    ] {
+        let reply = api.call("POST", SERVICES, service("b", spec)).await;
+        assert_eq!(reply.code, 422);
+        assert!(reply.json()["message"].as_str().unwrap().contains(message), "{}", reply.text);
+    }
+    // Who names none keeps what it has.
+    let path = format!("{SERVICES}/a");
+    let kept = api.ok("PUT", &path, service("a", json!({"ports": port, "type": "NodePort"}))).await;
+    assert_eq!((&kept["spec"]["clusterIP"], &kept["spec"]["ports"][0]["nodePort"]), (ip, node));
+    api.ok("DELETE", &path, NULL).await;
+    let again = api.ok("POST", SERVICES, service("b", json!({"ports": port, "clusterIP": ip}))).await;
+    assert_eq!(again["spec"]["clusterIP"], *ip);
+}

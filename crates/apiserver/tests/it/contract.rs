@@ -234,7 +234,8 @@ async fn both_event_apis_show_one_object() {
         events,
         json!({
             "metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p"}, "note": "text",
-            "reportingController": "me", "reason": "Because", "type": "Normal",
+            "reportingController": "me", "reportingInstance": "me-1", "action": "Looking", "reason": "Because",
+            "type": "Normal", "eventTime": "2026-01-01T00:00:00.000000Z",
         }),
     )
     .await;

@@ -40,6 +40,8 @@ mod property;
 #[cfg(test)]
 mod rbac;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod reviews;
 #[cfg(test)]
 mod serving;
@@ -53,3 +55,5 @@ mod watches;
 mod webhooks;
 #[cfg(test)]
 mod wire;
+#[cfg(test)]
+mod workloads;

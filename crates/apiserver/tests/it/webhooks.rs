@@ -418,15 +418,20 @@ async fn selectors_and_conditions_decide_who_is_asked() {
 }
 
 #[tokio::test]
-async fn a_dry_run_asks_nobody_who_would_do_something() {
+async fn whoever_does_something_in_a_dry_run_is_not_taken() {
     let hooks = Hooks::new(|_, _| no("asked")).await;
     let api = Api::new();
-    configure(&api, "validating", "one", &[hooks.hook("v", json!({"sideEffects": "Some"}))]).await;
-    let reply = api.call("POST", &format!("{MAPS}?dryRun=All"), map("a")).await;
-    assert_eq!(
-        (reply.code, message(&reply).as_str()),
-        (400, "admission webhook \"v.example.com\" does not support dry run")
+    let webhooks = [hooks.hook("v", json!({"sideEffects": "Some"}))];
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let body = json!({"metadata": {"name": "one"}, "webhooks": webhooks});
+    let reply = api.call("POST", path, body).await;
+    assert_eq!(reply.code, 422);
+    assert!(
+        message(&reply).contains("webhooks[0].sideEffects: Unsupported value: \"Some\""),
+        "{}",
+        reply.text
     );
+    assert_eq!(api.call("POST", &format!("{MAPS}?dryRun=All"), map("a")).await.code, 201);
     assert_eq!(hooks.brief(), [""; 0]);
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Port on 127.0.0.1 for the API; 0 is any free one.
     #[arg(long, default_value_t = 7443)]
     port: u16,
-    /// Leave out roles, for those who bring their own: `operator`, `node`.
+    /// Leave out roles, for those who bring their own: `operator`, `node`, `controllers`.
     #[arg(long, value_delimiter = ',', value_name = "ROLE")]
     without: Vec<Role>,
     /// How long processes go on when this program was killed: `90s`, `15m`, `1h`, `never` ends them only by `down`.
@@ -32,6 +32,8 @@ pub(crate) struct Args {
 enum Role {
     Operator,
     Node,
+    /// Of deployments, jobs and services.
+    Controllers,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -70,6 +72,7 @@ async fn up(args: Args) -> anyhow::Result<()> {
         operator: has(Role::Operator).then_some(operator),
         node,
         socket: Some(socket),
+        controllers: has(Role::Controllers),
         ..trainyard_host::Options::local()?
     })
     .await?;

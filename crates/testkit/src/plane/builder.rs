@@ -125,6 +125,7 @@ impl Builder {
             operator: None,
             node: None,
             socket: None,
+            controllers: false,
         })
         .await
         .expect("the control plane starts");

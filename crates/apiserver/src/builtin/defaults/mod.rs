@@ -1,0 +1,155 @@
+//! Defaults of the built-in kinds: what a reader may count on being there.
+
+mod fill;
+mod pod;
+mod service;
+mod workload;
+
+use serde_json::{Value, json};
+
+use self::fill::{Fields, below, items, made, read, text, value};
+use crate::registry::Served;
+
+/// Fills in what the client left out. `new` when the object is being created: then the server also writes what only
+/// it may write.
+pub(crate) fn apply(served: &Served, object: &mut Value, new: bool) {
+    let Some(object) = object.as_object_mut() else { return };
+    match (served.group.as_str(), served.plural.as_str()) {
+        ("", "pods") => pod::pod(object, new),
+        ("", "services") => service::service(object, new),
+        ("", "endpoints") => service::endpoints(object),
+        ("", "namespaces") => namespace(object),
+        ("", "secrets") => secret(object),
+        ("", "nodes") => node(object),
+        ("", "persistentvolumes") => volume(object),
+        ("", "persistentvolumeclaims") => claim(object),
+        ("apps", "deployments") => workload::deployment(object),
+        ("apps", "replicasets") => workload::replica_set(object),
+        ("batch", "jobs") => workload::job(object, new),
+        ("autoscaling", "horizontalpodautoscalers") => workload::autoscaler(object),
+        ("discovery.k8s.io", "endpointslices") => service::endpoint_slice(object),
+        ("scheduling.k8s.io", "priorityclasses") => text(object, "preemptionPolicy", "PreemptLowerPriority"),
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => binding(object),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => {
+            items(object, "webhooks").for_each(|hook| {
+                webhook(hook);
+                text(hook, "reinvocationPolicy", "Never");
+            });
+        }
+        ("admissionregistration.k8s.io", _) => items(object, "webhooks").for_each(webhook),
+        _ => {}
+    }
+}
+
+fn namespace(object: &mut Fields) {
+    if let Some(spec) = made(object, "spec") {
+        value(spec, "finalizers", json!(["kubernetes"]));
+    }
+    if let Some(status) = made(object, "status") {
+        text(status, "phase", "Active");
+    }
+    let Some(metadata) = made(object, "metadata") else { return };
+    let name = read(metadata, "name").to_owned();
+    if let (false, Some(labels)) = (name.is_empty(), made(metadata, "labels")) {
+        labels.insert("kubernetes.io/metadata.name".into(), name.into());
+    }
+}
+
+/// `stringData` is write-only: it is stored as `data`.
+fn secret(object: &mut Fields) {
+    text(object, "type", "Opaque");
+    let Some(Value::Object(texts)) = object.remove("stringData") else {
+        return;
+    };
+    if let Some(data) = made(object, "data") {
+        for (key, text) in texts {
+            data.insert(key, base64(text.as_str().unwrap_or_default().as_bytes()).into());
+        }
+    }
+}
+
+/// What a node has, it gives, unless it says otherwise.
+fn node(object: &mut Fields) {
+    if let Some(status) = below(object, "status")
+        && let Some(capacity) = status.get("capacity").cloned()
+    {
+        value(status, "allocatable", capacity);
+    }
+}
+
+fn volume(object: &mut Fields) {
+    if let Some(spec) = made(object, "spec") {
+        text(spec, "persistentVolumeReclaimPolicy", "Retain");
+        text(spec, "volumeMode", "Filesystem");
+        if let Some(path) = below(spec, "hostPath") {
+            value(path, "type", "");
+        }
+    }
+    if let Some(status) = made(object, "status") {
+        text(status, "phase", "Pending");
+    }
+}
+
+fn claim(object: &mut Fields) {
+    if let Some(spec) = made(object, "spec") {
+        text(spec, "volumeMode", "Filesystem");
+    }
+    if let Some(status) = made(object, "status") {
+        text(status, "phase", "Pending");
+    }
+}
+
+fn binding(object: &mut Fields) {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    if let Some(role) = made(object, "roleRef") {
+        text(role, "apiGroup", GROUP);
+    }
+    for subject in items(object, "subjects") {
+        if ["User", "Group"].contains(&read(subject, "kind")) {
+            text(subject, "apiGroup", GROUP);
+        }
+    }
+}
+
+fn webhook(hook: &mut Fields) {
+    text(hook, "failurePolicy", "Fail");
+    text(hook, "matchPolicy", "Equivalent");
+    value(hook, "namespaceSelector", Fields::new());
+    value(hook, "objectSelector", Fields::new());
+    value(hook, "timeoutSeconds", 10);
+    items(hook, "rules").for_each(|rule| text(rule, "scope", "*"));
+    if let Some(service) = below(hook, "clientConfig").and_then(|config| below(config, "service")) {
+        value(service, "port", 443);
+    }
+}
+
+/// Standard base64 with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
+        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            let index = (word >> (18 - 6 * digit)) & 63;
+            let known = digit <= chunk.len();
+            let symbol = DIGITS.get(index as usize).copied().filter(|_| known).unwrap_or(b'=');
+            text.push(char::from(symbol));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_pads() {
+        for (plain, coded) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Roles, bindings and webhooks.
+
+use serde_json::Value;
+
+use super::errors::{Errors, Path, get, list, number, text, texts};
+use crate::object::names::NameRule;
+
+const NULL: Value = Value::Null;
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn role(object: &Value, namespaced: bool, errors: &mut Errors) {
+    let path = Path::Root("rules");
+    for (index, rule) in list(object, "rules").iter().enumerate() {
+        let place = path.index(index);
+        if list(rule, "verbs").is_empty() {
+            errors.required(&place.field("verbs"), "verbs must contain at least one value");
+        }
+        let urls = list(rule, "nonResourceURLs");
+        let resources = !list(rule, "apiGroups").is_empty()
+            || !list(rule, "resources").is_empty()
+            || !list(rule, "resourceNames").is_empty();
+        if !urls.is_empty() {
+            let quoted = Value::Array(urls.to_vec());
+            if namespaced {
+                let why = "namespaced rules cannot apply to non-resource URLs";
+                errors.invalid(&place.field("nonResourceURLs"), quoted.clone(), why);
+            }
+            if resources {
+                let why = "rules cannot apply to both regular resources and non-resource URLs";
+                errors.invalid(&place.field("nonResourceURLs"), quoted, why);
+            }
+            continue;
+        }
+        if list(rule, "apiGroups").is_empty() {
+            errors.required(&place.field("apiGroups"), "resource rules must supply at least one api group");
+        }
+        if list(rule, "resources").is_empty() {
+            errors.required(&place.field("resources"), "resource rules must supply at least one resource");
+        }
+    }
+}
+
+pub(super) fn binding(object: &Value, old: Option<&Value>, namespaced: bool, errors: &mut Errors) {
+    let (role, path) = (object.get("roleRef").unwrap_or(&NULL), Path::Root("roleRef"));
+    if let Some(old) = old
+        && old.get("roleRef") != object.get("roleRef")
+    {
+        errors.invalid(&path, role.clone(), "cannot change roleRef");
+    }
+    errors.one_of(&path.field("apiGroup"), text(role, "apiGroup"), &[RBAC]);
+    let kinds: &[&str] = if namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+    errors.one_of(&path.field("kind"), text(role, "kind"), kinds);
+    if text(role, "name").is_empty() {
+        errors.required(&path.field("name"), "");
+    } else {
+        errors.name(&path.field("name"), NameRule::Segment, text(role, "name"));
+    }
+    let subjects = Path::Root("subjects");
+    for (index, subject) in list(object, "subjects").iter().enumerate() {
+        self::subject(subject, namespaced, &subjects.index(index), errors);
+    }
+}
+
+fn subject(subject: &Value, namespaced: bool, path: &Path<'_>, errors: &mut Errors) {
+    let (kind, name, group) = (text(subject, "kind"), text(subject, "name"), text(subject, "apiGroup"));
+    if name.is_empty() {
+        errors.required(&path.field("name"), "");
+    }
+    match kind {
+        "ServiceAccount" => {
+            if !name.is_empty() {
+                errors.name(&path.field("name"), NameRule::Subdomain, name);
+            }
+            if !group.is_empty() {
+                errors.unsupported(&path.field("apiGroup"), group, &[""]);
+            }
+            if !namespaced && text(subject, "namespace").is_empty() {
+                errors.required(&path.field("namespace"), "");
+            }
+        }
+        "User" | "Group" => errors.one_of(&path.field("apiGroup"), group, &[RBAC]),
+        other => errors.unsupported(&path.field("kind"), other, &["ServiceAccount", "User", "Group"]),
+    }
+}
+
+pub(super) fn webhooks(object: &Value, mutating: bool, errors: &mut Errors) {
+    let path = Path::Root("webhooks");
+    let mut names = std::collections::HashSet::new();
+    for (index, hook) in list(object, "webhooks").iter().enumerate() {
+        let place = path.index(index);
+        webhook(hook, mutating, &place, errors);
+        if !names.insert(text(hook, "name")) {
+            errors.duplicate(&place.field("name"), text(hook, "name"));
+        }
+        let versions = list(hook, "admissionReviewVersions");
+        let field = place.field("admissionReviewVersions");
+        if versions.is_empty() {
+            errors.required(&field, "must specify one of v1, v1beta1");
+        } else if !texts(hook, "admissionReviewVersions").any(|v| ["v1", "v1beta1"].contains(&v)) {
+            let why = "must include at least one of v1, v1beta1";
+            errors.invalid(&field, Value::Array(versions.to_vec()), why);
+        }
+    }
+}
+
+fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut Errors) {
+    let name = text(hook, "name");
+    if name.is_empty() {
+        errors.required(&path.field("name"), "");
+    } else if name.split('.').count() < 3 {
+        let why = "should be a domain with at least three segments separated by dots";
+        errors.invalid(&path.field("name"), name, why);
+    } else {
+        errors.name(&path.field("name"), NameRule::Subdomain, name);
+    }
+    let rules = path.field("rules");
+    for (index, rule) in list(hook, "rules").iter().enumerate() {
+        self::rule(rule, &rules.index(index), errors);
+    }
+    for (field, known) in [
+        ("failurePolicy", ["Fail", "Ignore"].as_slice()),
+        ("matchPolicy", &["Equivalent", "Exact"]),
+        ("sideEffects", &["None", "NoneOnDryRun"]),
+    ] {
+        match get(hook, field).and_then(Value::as_str) {
+            Some(value) => errors.one_of(&path.field(field), value, known),
+            None if field == "sideEffects" => {
+                errors.required(&path.field(field), "must specify one of None, NoneOnDryRun");
+            }
+            None => {}
+        }
+    }
+    if let Some(seconds) = number(hook, "timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
+        let why = "the timeout value must be between 1 and 30 seconds";
+        errors.invalid(&path.field("timeoutSeconds"), seconds, why);
+    }
+    for field in ["namespaceSelector", "objectSelector"] {
+        if let Some(selector) = get(hook, field) {
+            super::schedule::label_selector(selector, &path.field(field), errors);
+        }
+    }
+    client(hook.get("clientConfig").unwrap_or(&NULL), &path.field("clientConfig"), errors);
+    let policy = text(hook, "reinvocationPolicy");
+    if mutating && !policy.is_empty() {
+        errors.one_of(&path.field("reinvocationPolicy"), policy, &["IfNeeded", "Never"]);
+    }
+}
+
+fn client(config: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (url, service) = (get(config, "url").and_then(Value::as_str), get(config, "service"));
+    match (url, service) {
+        (Some(url), None) => {
+            let (scheme, _) = url.split_once("://").unwrap_or(("", url));
+            if scheme != "https" {
+                let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
+                errors.invalid(&path.field("url"), scheme, why);
+            }
+        }
+        (None, Some(service)) => {
+            let place = path.field("service");
+            for field in ["name", "namespace"] {
+                if text(service, field).is_empty() {
+                    errors.required(&place.field(field), "");
+                }
+            }
+            let port = number(service, "port").unwrap_or(443);
+            if !(1..=65_535).contains(&port) {
+                errors.invalid(
+                    &place.field("port"),
+                    port,
+                    "port is not valid: must be between 1 and 65535, inclusive",
+                );
+            }
+        }
+        _ => errors.required(path, "exactly one of url or service is required"),
+    }
+}
+
+fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
+    const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+    if list(rule, "operations").is_empty() {
+        errors.required(&path.field("operations"), "");
+    }
+    for (index, operation) in texts(rule, "operations").enumerate() {
+        errors.one_of(&path.field("operations").index(index), operation, &OPERATIONS);
+    }
+    for field in ["apiGroups", "apiVersions", "resources"] {
+        if list(rule, field).is_empty() {
+            errors.required(&path.field(field), "");
+        }
+    }
+    let resources = list(rule, "resources");
+    let has_star = texts(rule, "resources").any(|resource| resource == "*");
+    if has_star && texts(rule, "resources").filter(|resource| !resource.contains('/')).count() > 1 {
+        let why = "if '*' is present, must not specify other resources without subresources";
+        errors.invalid(&path.field("resources"), Value::Array(resources.to_vec()), why);
+    }
+    let scope = text(rule, "scope");
+    if !scope.is_empty() {
+        errors.one_of(&path.field("scope"), scope, &["*", "Cluster", "Namespaced"]);
+    }
+}
