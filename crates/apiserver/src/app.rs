@@ -253,7 +253,7 @@ impl App {
                 return Ok(Outcome::Keep);
             }
             let writer = Writer { manager: "kube-controller-manager", subresource: "", now: &now };
-            Track { served, catalog: &catalog, writer }.updated(&old, &mut new);
+            Track { served, catalog: &catalog, writer, unsent: None }.updated(&old, &mut new);
             Ok(crate::rules::update::settle(served, &old, new))
         };
         self.transact(key, &[], decide).await.map(|_| ())

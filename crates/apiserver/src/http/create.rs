@@ -133,11 +133,13 @@ struct How {
 
 async fn once(call: &Call, mut body: Decoded, stamp: &Stamp<'_>, how: How) -> Result<Response, Failure> {
     let served = &call.served;
+    let catalog = call.app.catalog();
+    let track = call.track(&catalog, "", stamp.now);
+    let unsent = track.unsent(&body.object);
+    let track = Track { unsent: Some(&unsent), ..track };
     consult(call, &mut body.object)?;
     let relevant = call.relevant("CREATE");
     let mut warnings = Vec::new();
-    let catalog = call.app.catalog();
-    let track = call.track(&catalog, "", stamp.now);
     let (body, how) = if relevant.mutates() {
         let body = Box::pin(mutated(call, body, stamp, &track, how, &relevant, &mut warnings)).await?;
         (body, How { tracked: false, ..how })

@@ -89,7 +89,7 @@ impl Call {
             "" => &self.agent,
             manager => manager,
         };
-        Track { served: &self.served, catalog, writer: Writer { manager, subresource, now } }
+        Track { served: &self.served, catalog, writer: Writer { manager, subresource, now }, unsent: None }
     }
 
     /// Refuses to let somebody grant with a role or binding what they do not have.

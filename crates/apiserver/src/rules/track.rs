@@ -14,6 +14,8 @@ pub(crate) struct Track<'a> {
     pub(crate) served: &'a Served,
     pub(crate) catalog: &'a Catalog,
     pub(crate) writer: Writer<'a>,
+    /// What was found not to be sent before the server added to it; looked for in the object if not given.
+    pub(crate) unsent: Option<&'a Set>,
 }
 
 impl Scope {
@@ -95,6 +97,9 @@ impl Track<'_> {
 
     /// What the server itself will write into a new object. Whoever sends it owns it; otherwise nobody does.
     pub(crate) fn unsent(&self, body: &Value) -> Set {
+        if let Some(known) = self.unsent {
+            return known.clone();
+        }
         let served = self.served;
         let paths = server_written(&served.group, &served.plural);
         let is_sent = |path: &[&str]| path.iter().try_fold(body, |value, part| value.get(part)).is_some();
