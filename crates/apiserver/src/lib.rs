@@ -42,7 +42,6 @@ mod server;
 pub mod store;
 pub mod streams;
 mod tables;
-#[allow(dead_code, reason = "the tables describe more than is asked of them yet")]
 mod types;
 mod wire;
 mod workloads;

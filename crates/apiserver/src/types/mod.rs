@@ -18,6 +18,7 @@ pub(crate) struct Message {
     /// The Go type's name, which is also the schema's: `PodSpec`.
     pub(crate) name: &'static str,
     /// The name of its schema in OpenAPI documents: `io.k8s.api.core.v1.PodSpec`.
+    #[allow(dead_code, reason = "part of what the tables say of a type, also where nobody asks")]
     pub(crate) schema: &'static str,
     /// Server-side apply takes it as one value.
     pub(crate) atomic: bool,
@@ -41,6 +42,7 @@ pub(crate) struct Field {
     pub(crate) omit_empty: bool,
     /// Whether an object without content is left out of JSON.
     pub(crate) omit_zero: bool,
+    #[allow(dead_code, reason = "part of what the tables say of a type, also where nobody asks")]
     pub(crate) required: bool,
     /// How server-side apply and schemas see a list; [`ListType::Atomic`] for everything else.
     pub(crate) list: ListType,
@@ -53,6 +55,7 @@ pub(crate) struct Field {
     /// Whether a strategic merge patch merges the list.
     pub(crate) patch_merge: bool,
     /// Whether a strategic merge patch replaces the object's other members.
+    #[allow(dead_code, reason = "part of what the tables say of a type, also where nobody asks")]
     pub(crate) patch_retain_keys: bool,
     /// The type in the words of Go's decoder: `[]v1.Container`.
     pub(crate) go: &'static str,
@@ -167,6 +170,7 @@ pub(crate) fn of_version(api_version: &str, kind: &str) -> Option<&'static Messa
 }
 
 /// Every kind: group, version, kind.
+#[cfg(test)]
 pub(crate) fn kinds() -> impl Iterator<Item = ([&'static str; 3], &'static Message)> {
     generated::KINDS.iter().copied()
 }
