@@ -11,7 +11,6 @@ use super::{Call, reply};
 use crate::auth::Identity;
 use crate::auth::rbac::Ask;
 use crate::failure::{Cause, Failure};
-use crate::fields::Set;
 use crate::object::{meta, time};
 use crate::registry::Served;
 use crate::store::Stored;
@@ -23,12 +22,7 @@ pub(super) async fn create(call: &Call, method: &Method, input: Input) -> Result
     if *method != Method::POST {
         return Err(Failure::verb_not_allowed());
     }
-    let mut body = input.object(Kind::of(&call.served)).await?;
-    if let Some(map) = body.as_object_mut() {
-        map.entry("metadata").or_insert_with(|| json!({}));
-    }
-    // What is answered is what was sent, with an answer in it: it has its owner too.
-    call.track(&call.app.catalog(), "", &time(call.app.now())).created(&mut body, Set::default());
+    let body = input.object(Kind::of(&call.served)).await?;
     let answer = match call.served.kind.as_str() {
         "SelfSubjectAccessReview" => access(call, body, &Asker::Self_)?,
         "SubjectAccessReview" => access(call, body, &Asker::Named)?,
