@@ -1,6 +1,7 @@
 //! The built-in resources: one row each.
 
 pub(crate) mod addresses;
+pub(crate) mod base64;
 pub(crate) mod defaults;
 pub(crate) mod events;
 pub(crate) mod priority;

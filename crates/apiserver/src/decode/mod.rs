@@ -1,6 +1,6 @@
 //! Request bodies as objects: what a real server's decoder accepts, drops, completes and refuses, in its words.
 
-mod json;
+pub(crate) mod json;
 mod moment;
 #[cfg(test)]
 mod tests;

@@ -75,6 +75,9 @@ fn copy_marks(binding: &Value, pod: &mut Value) {
 pub(crate) async fn evict(call: &Call, input: Input) -> Result<Response, Failure> {
     let body = input.object(Kind::named("policy", "v1", "Eviction")).await?;
     let body = call.ask_about(("policy", "v1", "Eviction"), body).await?;
+    if meta(&body, "name") != call.name {
+        return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
+    }
     let mut options: DeleteOptions = match body.get("deleteOptions") {
         None | Some(Value::Null) => DeleteOptions::default(),
         Some(value) => super::delete::options(value.clone())?,

@@ -90,6 +90,7 @@ pub(crate) fn admit(
     }
     if served.schema.is_none() {
         warnings.extend(builtin::warnings::of(served, &object, old));
+        builtin::defaults::finish(served, &mut object);
     }
     Ok(Admitted { object, warnings })
 }

@@ -72,7 +72,8 @@ pub(crate) fn create(
         let kept: String = prefix.chars().take(served.names.generate_limit()).collect();
         set_meta(&mut object, "name", format!("{kept}{}", stamp.suffix));
     }
-    if let (true, Some(map)) = (served.status, object.as_object_mut()) {
+    // A node comes with the status it has.
+    if let (true, Some(map)) = (served.status && !served.is_core("nodes"), object.as_object_mut()) {
         map.remove("status");
         let message = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
         if let Some(nothing) = message.and_then(|message| message.field("status")?.zero()) {

@@ -8,7 +8,18 @@ mod workload;
 use serde_json::{Value, json};
 
 use self::fill::{Fields, below, items, made, read, text, value};
+use crate::builtin::base64;
 use crate::registry::Served;
+
+/// Fills in what an object shows only once it was stored and read again.
+pub(crate) fn finish(served: &Served, object: &mut Value) {
+    if served.group == "batch"
+        && served.plural == "jobs"
+        && let Some(object) = object.as_object_mut()
+    {
+        workload::job_labels(object);
+    }
+}
 
 /// Fills in what the client left out. `new` when the object is being created: then the server also writes what only
 /// it may write.
@@ -21,7 +32,7 @@ pub(crate) fn apply(served: &Served, object: &mut Value, new: bool) {
         ("", "namespaces") => namespace(object),
         ("", "secrets") => secret(object),
         ("", "nodes") => node(object),
-        ("", "persistentvolumes") => volume(object),
+        ("", "persistentvolumes") => volume(object, new),
         ("", "persistentvolumeclaims") => claim(object),
         ("apps", "deployments") => workload::deployment(object),
         ("apps", "replicasets") => workload::replica_set(object),
@@ -63,7 +74,7 @@ fn secret(object: &mut Fields) {
     };
     if let Some(data) = made(object, "data") {
         for (key, text) in texts {
-            data.insert(key, base64(text.as_str().unwrap_or_default().as_bytes()).into());
+            data.insert(key, base64::encode(text.as_str().unwrap_or_default().as_bytes()).into());
         }
     }
 }
@@ -77,7 +88,8 @@ fn node(object: &mut Fields) {
     }
 }
 
-fn volume(object: &mut Fields) {
+fn volume(object: &mut Fields, new: bool) {
+    let created = object.get("metadata").and_then(|m| m.get("creationTimestamp")).cloned();
     if let Some(spec) = made(object, "spec") {
         text(spec, "persistentVolumeReclaimPolicy", "Retain");
         text(spec, "volumeMode", "Filesystem");
@@ -87,6 +99,9 @@ fn volume(object: &mut Fields) {
     }
     if let Some(status) = made(object, "status") {
         text(status, "phase", "Pending");
+        if let Some(created) = created.filter(|_| new) {
+            status.insert("lastPhaseTransitionTime".into(), created);
+        }
     }
 }
 
@@ -120,36 +135,5 @@ fn webhook(hook: &mut Fields) {
     items(hook, "rules").for_each(|rule| text(rule, "scope", "*"));
     if let Some(service) = below(hook, "clientConfig").and_then(|config| below(config, "service")) {
         value(service, "port", 443);
-    }
-}
-
-/// Standard base64 with padding.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
-        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            let index = (word >> (18 - 6 * digit)) & 63;
-            let known = digit <= chunk.len();
-            let symbol = DIGITS.get(index as usize).copied().filter(|_| known).unwrap_or(b'=');
-            text.push(char::from(symbol));
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_pads() {
-        for (plain, coded) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
-        {
-            assert_eq!(base64(plain.as_bytes()), coded);
-        }
     }
 }

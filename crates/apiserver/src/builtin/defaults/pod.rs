@@ -11,6 +11,7 @@ const TOLERATED_SECONDS: i64 = 300;
 
 /// A pod. `new` when it is being created.
 pub(super) fn pod(object: &mut Fields, new: bool) {
+    let created = object.get("metadata").and_then(|m| m.get("creationTimestamp")).cloned();
     let Some(spec) = made(object, "spec") else { return };
     pod_spec(spec);
     for list in ["containers", "initContainers"] {
@@ -36,6 +37,7 @@ pub(super) fn pod(object: &mut Fields, new: bool) {
             status.insert(
                 "conditions".into(),
                 json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                    "lastProbeTime": null, "lastTransitionTime": created,
                     "message": "Scheduling is blocked due to non-empty scheduling gates"}]),
             );
         }

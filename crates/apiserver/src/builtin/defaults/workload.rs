@@ -60,7 +60,11 @@ pub(super) fn job(object: &mut Fields, new: bool) {
     if new && spec.get("manualSelector") == Some(&Value::Bool(false)) {
         select_by_uid(spec, &name, &uid);
     }
-    let labels = spec.get("template").and_then(|t| t.get("metadata")).and_then(|m| m.get("labels")).cloned();
+}
+
+/// A job without labels has those of its pods.
+pub(super) fn job_labels(object: &mut Fields) {
+    let labels = object.get("spec").and_then(|spec| spec.pointer("/template/metadata/labels")).cloned();
     if let Some(labels) = labels.filter(|labels| labels.as_object().is_some_and(|map| !map.is_empty()))
         && let Some(metadata) = made(object, "metadata")
         && metadata.get("labels").and_then(Value::as_object).is_none_or(Fields::is_empty)
@@ -120,6 +124,7 @@ mod tests {
         let mut given = json!({"metadata": {"name": "a", "uid": "u"},
             "spec": {"template": {"metadata": {"labels": {"x": "y"}}, "spec": {}}}});
         job(given.as_object_mut().unwrap(), true);
+        job_labels(given.as_object_mut().unwrap());
         assert_eq!(given["metadata"]["labels"], given["spec"]["template"]["metadata"]["labels"]);
         assert_eq!(
             given["spec"]["selector"],

@@ -45,7 +45,9 @@ pub(super) fn binding(object: &Value, old: Option<&Value>, namespaced: bool, err
     if let Some(old) = old
         && old.get("roleRef") != object.get("roleRef")
     {
-        errors.invalid(&path, role.clone(), "cannot change roleRef");
+        let (group, kind, name) = (text(role, "apiGroup"), text(role, "kind"), text(role, "name"));
+        let quoted = format!("{{\"APIGroup\":{group:?},\"Kind\":{kind:?},\"Name\":{name:?}}}");
+        errors.invalid_text(&path, &quoted, "cannot change roleRef");
     }
     errors.one_of(&path.field("apiGroup"), text(role, "apiGroup"), &[RBAC]);
     let kinds: &[&str] = if namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };

@@ -5,6 +5,8 @@ use serde_json::Value;
 use super::errors::{Errors, Path, flag, get, list, members, text, texts};
 use super::resources::{amount, spelled};
 use super::volume;
+use crate::builtin::base64;
+use crate::decode::json::Node;
 use crate::object::meta;
 
 const NULL: Value = Value::Null;
@@ -77,8 +79,14 @@ pub(super) fn secret(object: &Value, old: Option<&Value>, errors: &mut Errors) {
         _ => &[],
     };
     for key in needed {
-        if get(data, key).is_none() {
-            errors.required(&root.key(key), "");
+        match get(data, key).and_then(Value::as_str) {
+            None => errors.required(&root.key(key), ""),
+            Some(coded) if key.starts_with(".docker") => {
+                if let Err(why) = Node::parse(&base64::decode(coded)) {
+                    errors.invalid(&root.key(key), "<secret contents redacted>", &why);
+                }
+            }
+            Some(_) => {}
         }
     }
     if let Some(old) = old
