@@ -3,6 +3,7 @@
 mod look;
 mod object;
 mod probes;
+mod refresh;
 mod sight;
 mod start;
 mod status;

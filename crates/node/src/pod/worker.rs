@@ -15,6 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::look;
 use super::probes::{self, Prober, Subject};
+use super::refresh::{self, Refresher};
 use super::sight::{Refusal, Run, Sight, containers};
 use super::start;
 use super::step::{Start, Step, Stop, step};
@@ -34,6 +35,8 @@ pub(crate) struct Worker {
     /// Waits for the end of each run that is up.
     waits: BTreeMap<(String, u32), AbortOnDropHandle<()>>,
     probers: BTreeMap<(String, u32), Prober>,
+    /// While something runs that could read a volume that changes.
+    refresher: Option<Refresher>,
     /// Until when each run was asked to end.
     asked: BTreeMap<(String, u32), Timestamp>,
     refusals: BTreeMap<String, Refusal>,
@@ -53,6 +56,7 @@ impl Worker {
             news: Arc::default(),
             waits: BTreeMap::new(),
             probers: BTreeMap::new(),
+            refresher: None,
             asked: BTreeMap::new(),
             refusals: BTreeMap::new(),
             veto: None,
@@ -155,6 +159,7 @@ impl Worker {
         self.show(pod, runs);
         self.probers.retain(|key, _| current(key));
         self.asked.retain(|key, _| current(key));
+        self.keep_volumes(pod, runs);
         for (_, container) in containers(pod) {
             let Some(run) = runs.get(&container.name) else { continue };
             let key = (container.name.clone(), run.number);
@@ -178,6 +183,15 @@ impl Worker {
             {
                 self.probe(key, container, run, started_at);
             }
+        }
+    }
+
+    fn keep_volumes(&mut self, pod: &Pod, runs: &BTreeMap<String, Run>) {
+        let is_up = runs.values().any(|run| !matches!(run.instance, Instance::Ended(_)));
+        if !is_up || !refresh::is_needed(pod) {
+            self.refresher = None;
+        } else if self.refresher.is_none() {
+            self.refresher = Some(refresh::start(&self.shared, &self.uid, self.pod.clone()));
         }
     }
 

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -97,6 +98,9 @@ impl Tree {
         fs::create_dir(&original)?;
         bind(dir, &original)?;
         let kind = fs::metadata(&original)?;
+        // By its number it can be reached also when the stage itself lies in what is covered.
+        let held = File::open(&original)?;
+        let original = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
         let mode = format!("mode={:o}", kind.mode() & 0o7777);
         mount(Some("tmpfs"), dir, Some("tmpfs"), MsFlags::empty(), Some(mode.as_str()))?;
         let _owner_may_not_exist_in_this_namespace = chown(dir, Some(kind.uid()), Some(kind.gid()));

@@ -96,13 +96,42 @@ async fn every_kind_of_environment_and_volume() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_follows_what_it_is_made_from() {
+    if let Err(why) = can_mount() {
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let up = Up::start(&home.path().join("data"), &[]).await;
+    let client = up.client().await;
+    object(&client, "configmaps", json!({ "metadata": { "name": "cm" }, "data": { "k": "before" } })).await;
+    let script = "cat /ty-cm/k; echo; until grep -q after /ty-cm/k && [ -e /ty-cm/new ]; do sleep 0.2; done";
+    let main = with(sh("c", script), json!({ "volumeMounts": [{ "name": "cm", "mountPath": "/ty-cm" }] }));
+    let volumes = json!([{ "name": "cm", "configMap": { "name": "cm" } }]);
+    make(
+        &client,
+        pod("follows", json!({ "restartPolicy": "Never", "containers": [main], "volumes": volumes })),
+    )
+    .await;
+    eventually("it has read the first", async || log(&client, "follows", "c").await.trim() == "before").await;
+    let maps = kube::Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(client.clone(), "default");
+    let change = json!({ "data": { "k": "after", "new": "" } });
+    maps.patch("cm", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(change)).await.unwrap();
+    until(&client, "follows", "Succeeded").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_mounts_below_a_directory_that_is_not_there() {
     let home = tempfile::tempdir().unwrap();
     let up = Up::start(&home.path().join("data"), &[]).await;
     let client = up.client().await;
-    let mounts = json!([{ "name": "a", "mountPath": "/ty/a" }, { "name": "b", "mountPath": "/ty/b" }]);
+    // The last is beside the data directory, which has to stay where it is.
+    let beside = home.path().join("not/there").display().to_string();
+    let mounts = json!([{ "name": "a", "mountPath": "/ty/a" }, { "name": "b", "mountPath": "/ty/b" },
+        { "name": "b", "mountPath": beside }]);
     let volumes = json!([{ "name": "a", "emptyDir": {} }, { "name": "b", "emptyDir": {} }]);
-    let main = with(sh("c", "echo x > /ty/a/x; echo y > /ty/b/y"), json!({ "volumeMounts": mounts }));
+    let script = format!("echo x > /ty/a/x; echo y > /ty/b/y; grep y {beside}/y");
+    let main = with(sh("c", &script), json!({ "volumeMounts": mounts }));
     make(&client, pod("two", json!({ "restartPolicy": "Never", "containers": [main], "volumes": volumes })))
         .await;
     until(&client, "two", "Succeeded").await;

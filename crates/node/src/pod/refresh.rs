@@ -1,0 +1,55 @@
+//! Volumes that follow what they are made from: a ConfigMap or Secret that changes changes in running containers too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, Volume};
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::fetch::fetch;
+use crate::shared::Shared;
+use crate::volumes;
+
+/// How often is looked. A kubelet takes up to a minute; here a look costs a few microseconds.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Keeps a pod's volumes up to date until it is dropped.
+pub(super) type Refresher = AbortOnDropHandle<()>;
+
+/// Whether there is something in the pod that can change.
+pub(super) fn is_needed(pod: &Pod) -> bool {
+    pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()).any(follows)
+}
+
+fn follows(volume: &Volume) -> bool {
+    volume.config_map.is_some()
+        || volume.secret.is_some()
+        || volume.projected.is_some()
+        || volume.downward_api.is_some()
+}
+
+pub(super) fn start(shared: &Arc<Shared>, uid: &str, pod: watch::Receiver<Option<Arc<Pod>>>) -> Refresher {
+    let (shared, uid) = (Arc::clone(shared), uid.to_owned());
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            let Some(pod) = pod.borrow().clone() else { return };
+            refresh(&shared, &uid, &pod).await;
+        }
+    }))
+}
+
+/// What is gone or cannot be written leaves the volume as it was: programs go on with what they have.
+async fn refresh(shared: &Shared, uid: &str, pod: &Pod) {
+    let sources = match fetch(&shared.client, pod).await {
+        Ok(sources) => sources,
+        Err(error) => {
+            return tracing::debug!(uid, %error, "cannot look at what a pod's volumes are made from");
+        }
+    };
+    let (root, claims) = (shared.disk.volumes(uid), shared.disk.claims());
+    if let Err(error) = volumes::prepare(pod, &root, &claims, &sources, &shared.facts()) {
+        tracing::debug!(uid, %error, "cannot bring a pod's volumes up to date");
+    }
+}
