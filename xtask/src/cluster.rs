@@ -68,7 +68,7 @@ impl Asked {
 fn up(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     let stop = folder.join(STOP);
-    let options = Options { controllers: true, directory: Some(folder.to_owned()) };
+    let options = Options { controllers: true, directory: Some(folder.to_owned()), ..Options::default() };
     let cluster = Cluster::start(&options)?;
     let _none_before = fs::remove_file(&stop);
     println!("{} is ready\nexport KUBECONFIG={}", cluster.url(), cluster.kubeconfig().display());

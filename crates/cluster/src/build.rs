@@ -3,46 +3,92 @@
 use std::env::consts::{ARCH, OS};
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::programs::{KUBERNETES, is_built};
-use crate::{ETCD, Error};
+use crate::programs::is_built;
+use crate::{ETCD, Error, KUBERNETES, TRAINING_OPERATOR};
 
-/// A Go module of ours: its folder's name and its files.
-struct Module {
+/// A Go module of ours: what it is for, and its files.
+pub(crate) struct Module {
     name: &'static str,
-    files: [(&'static str, &'static str); 3],
+    /// Of what its programs are built from.
+    version: &'static str,
+    files: &'static [(&'static str, &'static str)],
+    /// Programs and the packages they are built from.
+    programs: &'static [(&'static str, &'static str)],
 }
 
-const MODULES: [Module; 2] = [
+macro_rules! files {
+    ($($path:literal),+) => { &[$(($path, include_str!(concat!("../go/", $path)))),+] };
+}
+
+const MODULES: [Module; 4] = [
     Module {
         name: "kubernetes",
-        files: [
-            ("go.mod", include_str!("../go/kubernetes/go.mod")),
-            ("go.sum", include_str!("../go/kubernetes/go.sum")),
-            ("tools.go", include_str!("../go/kubernetes/tools.go")),
+        version: KUBERNETES,
+        files: files!["kubernetes/go.mod", "kubernetes/go.sum", "kubernetes/tools.go"],
+        programs: &[
+            ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+            ("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+            ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+            ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
         ],
     },
     Module {
         name: "etcd",
-        files: [
-            ("go.mod", include_str!("../go/etcd/go.mod")),
-            ("go.sum", include_str!("../go/etcd/go.sum")),
-            ("tools.go", include_str!("../go/etcd/tools.go")),
+        version: ETCD,
+        files: files!["etcd/go.mod", "etcd/go.sum", "etcd/tools.go"],
+        programs: &[("etcd", "go.etcd.io/etcd/server/v3")],
+    },
+    Module {
+        name: "training-operator",
+        version: TRAINING_OPERATOR,
+        files: files!["training-operator/go.mod", "training-operator/go.sum", "training-operator/tools.go"],
+        programs: &[("training-operator", "github.com/kubeflow/training-operator/cmd/training-operator.v1")],
+    },
+    Module {
+        name: "clients",
+        version: KUBERNETES,
+        files: files![
+            "clients/go.mod",
+            "clients/go.sum",
+            "clients/main.go",
+            "clients/kit.go",
+            "clients/typed.go",
+            "clients/watching.go",
+            "clients/dynamic.go",
+            "clients/controllers.go"
         ],
+        programs: &[("clients", ".")],
     },
 ];
 
+impl Module {
+    /// The module that a program is built from.
+    pub(crate) fn of(program: &str) -> Option<&'static Self> {
+        MODULES.iter().find(|module| module.package(program).is_some())
+    }
+
+    fn package(&self, program: &str) -> Option<&'static str> {
+        self.programs.iter().find(|(name, _)| *name == program).map(|(_, package)| *package)
+    }
+
+    /// Whether its programs are what others ship ready-made.
+    pub(crate) fn is_of_a_control_plane(&self) -> bool {
+        ["kubernetes", "etcd"].contains(&self.name)
+    }
+
+    /// Names what is built: the version, the platform, and everything else that decides what comes out.
+    pub(crate) fn key(&self) -> String {
+        let texts = self.files.iter().map(|(_, text)| *text);
+        let hash = fnv(texts.chain([flags(self.name).as_str()]));
+        format!("{}-{}-{OS}-{ARCH}-{hash:016x}", self.name, self.version)
+    }
+}
+
 /// How many lines of Go's complaints are shown.
 const TAIL: usize = 15;
-
-/// Names what is built: versions, platform, and everything else that decides what comes out.
-pub(crate) fn key() -> String {
-    let texts = MODULES.iter().flat_map(|module| module.files.iter().map(|(_, text)| *text));
-    let hash = fnv(texts.chain([flags("kubectl").as_str()]));
-    format!("kubernetes-{KUBERNETES}-etcd-{ETCD}-{OS}-{ARCH}-{hash:016x}")
-}
 
 /// A hash that stays the same from one compiler to the next.
 fn fnv<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
@@ -50,72 +96,77 @@ fn fnv<'a>(texts: impl Iterator<Item = &'a str>) -> u64 {
     texts.flat_map(|text| text.bytes().chain([0])).fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Builds what is missing of these programs in `folder/bin`.
-pub(crate) fn all(folder: &Path, names: &[&str]) -> Result<(), Error> {
-    if names.iter().all(|name| is_built(folder, name)) {
+/// Builds a program in `folder/bin`, unless it is there.
+pub(crate) fn one(module: &Module, folder: &Path, name: &str) -> Result<(), Error> {
+    if is_built(folder, name) {
         return Ok(());
     }
     fs::create_dir_all(folder.join("bin")).map_err(Error::at(folder))?;
     let lock = folder.join("lock");
     let held = File::create(&lock).map_err(Error::at(&lock))?;
     held.lock().map_err(Error::at(&lock))?;
-    for name in names {
-        // Somebody may have built it while we waited.
-        if !is_built(folder, name) {
-            one(folder, name)?;
-        }
-    }
-    Ok(())
+    // Somebody may have built it while we waited.
+    if is_built(folder, name) { Ok(()) } else { compile(module, folder, name) }
 }
 
 #[expect(clippy::print_stderr, reason = "minutes of silence would look like a test that hangs")]
-fn one(folder: &Path, name: &str) -> Result<(), Error> {
-    let module = unpack(folder, if name == "etcd" { "etcd" } else { "kubernetes" })?;
-    let package = match name {
-        "etcd" => "go.etcd.io/etcd/server/v3".to_owned(),
-        name => format!("k8s.io/kubernetes/cmd/{name}"),
-    };
-    eprintln!("building {name} from {package}: minutes the first time, never again");
+fn compile(module: &Module, folder: &Path, name: &str) -> Result<(), Error> {
+    let package = module.package(name).unwrap_or(name);
+    let sources = unpack(module, folder)?;
+    eprintln!("building {name} of {}: minutes the first time, never again", module.name);
     let made = tempfile::Builder::new().prefix(".building").tempdir_in(folder).map_err(Error::at(folder))?;
     let made = made.path().join(name);
-    let output = Command::new("go")
-        .current_dir(&module)
-        .args(["build", "-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", &flags(name), "-o"])
-        .arg(&made)
-        .arg(package)
-        .env("CGO_ENABLED", "0")
-        .env("GOWORK", "off")
-        .env_remove("GOFLAGS")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                Error::Missing { why: format!("{name} is not built and there is no `go`") }
-            }
-            _ => error.into(),
-        })?;
-    if !output.status.success() {
-        let why = tail(&String::from_utf8_lossy(&output.stderr), TAIL);
-        return Err(Error::Build { program: name.to_owned(), why });
-    }
+    let mut command = go(&sources);
+    let flags = flags(module.name);
+    command.args(["build", "-trimpath", "-mod=readonly", "-buildvcs=false", "-ldflags", &flags, "-o"]);
+    run(name, command.arg(&made).arg(package))?;
     let place = folder.join("bin").join(name);
     fs::rename(&made, &place).map_err(Error::at(place))
 }
 
+/// Go, in the folder of a module.
+fn go(sources: &Path) -> Command {
+    let mut command = Command::new("go");
+    command.current_dir(sources).env("CGO_ENABLED", "0").env("GOWORK", "off").env_remove("GOFLAGS");
+    command.stdin(Stdio::null());
+    command
+}
+
+fn run(name: &str, command: &mut Command) -> Result<String, Error> {
+    let output = command.output().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::Missing { why: format!("{name} is not built and there is no `go`") },
+        _ => error.into(),
+    })?;
+    if !output.status.success() {
+        let why = tail(&String::from_utf8_lossy(&output.stderr), TAIL);
+        return Err(Error::Build { program: name.to_owned(), why });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Where Go keeps the sources of a program's module: manifests and examples lie beside them.
+pub(crate) fn sources(module: &Module, folder: &Path, path: &str) -> Result<PathBuf, Error> {
+    let place = unpack(module, folder)?;
+    let found = run(path, go(&place).args(["mod", "download", "-json", path]))?;
+    let line = found.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.strip_suffix("\","));
+    line.map(PathBuf::from).ok_or_else(|| Error::Missing { why: format!("Go does not say where {path} is") })
+}
+
 /// Writes the module to where Go can read it.
-fn unpack(folder: &Path, name: &str) -> Result<std::path::PathBuf, Error> {
-    let place = folder.join("modules").join(name);
+fn unpack(module: &Module, folder: &Path) -> Result<PathBuf, Error> {
+    let modules = folder.join("modules");
+    let place = modules.join(module.name);
     fs::create_dir_all(&place).map_err(Error::at(&place))?;
-    for (file, text) in MODULES.iter().filter(|module| module.name == name).flat_map(|module| module.files) {
-        let path = place.join(file);
+    for (file, text) in module.files {
+        let path = modules.join(file);
         fs::write(&path, text).map_err(Error::at(path))?;
     }
     Ok(place)
 }
 
 /// The version is not in the sources but set by the linker; without it programs call themselves v0.0.0.
-fn flags(name: &str) -> String {
-    if name == "etcd" {
+fn flags(module: &str) -> String {
+    if module != "kubernetes" {
         return "-s -w".into();
     }
     let mut parts = KUBERNETES.split('.');
@@ -140,11 +191,17 @@ mod tests {
         let text = |module: usize| MODULES[module].files[0].1;
         assert!(text(0).contains(&format!("require k8s.io/kubernetes v{KUBERNETES}\n")));
         assert!(text(1).contains(&format!("require go.etcd.io/etcd/server/v3 v{ETCD}\n")));
+        assert!(
+            text(2)
+                .contains(&format!("require github.com/kubeflow/training-operator v{TRAINING_OPERATOR}\n"))
+        );
     }
 
     #[test]
     fn the_key_is_the_same_every_time_and_differs_with_the_text() {
-        assert_eq!(key(), key());
+        let keys: Vec<String> = MODULES.iter().map(Module::key).collect();
+        assert_eq!(keys, MODULES.iter().map(Module::key).collect::<Vec<_>>());
+        assert!(keys.iter().all(|key| keys.iter().filter(|other| *other == key).count() == 1));
         assert_eq!(fnv(["a"].into_iter()), 0x089b_e207_b544_f1e4);
         assert_ne!(fnv(["a", "b"].into_iter()), fnv(["ab"].into_iter()));
     }

@@ -20,6 +20,8 @@ const SERVICES: &str = "10.96.0.0/16";
 pub struct Options {
     /// Controller manager and scheduler, too.
     pub controllers: bool,
+    /// Writes are on disk when they are answered: for those who measure. Tests throw everything away anyway.
+    pub durable: bool,
     /// Where keys, data and logs lie; a folder that goes with the cluster if not said.
     pub directory: Option<PathBuf>,
 }
@@ -139,7 +141,7 @@ fn start(
     ports: Ports,
     log: &Path,
 ) -> Result<Vec<Process>, Error> {
-    let mut etcd = Process::start(&programs.path("etcd"), log, &etcd_arguments(folder, ports))?;
+    let mut etcd = Process::start(&programs.path("etcd"), log, &etcd_arguments(options, folder, ports))?;
     etcd.wait_until(|| is_ok_plain(ports.etcd, "/health"))?;
     let mut server = Process::start(&programs.path("kube-apiserver"), log, &server_arguments(pki, ports))?;
     let probe = Probe::new(&pki.ca_pem, ports.api, &pki.token)?;
@@ -156,9 +158,9 @@ fn start(
     Ok(processes)
 }
 
-fn etcd_arguments(folder: &Path, ports: Ports) -> Vec<String> {
+fn etcd_arguments(options: &Options, folder: &Path, ports: Ports) -> Vec<String> {
     let [client, peer] = [ports.etcd, ports.etcd_peer].map(|port| format!("http://127.0.0.1:{port}"));
-    vec![
+    let mut arguments = vec![
         "--name=default".into(),
         format!("--data-dir={}", folder.join("etcd").display()),
         format!("--listen-client-urls={client}"),
@@ -166,10 +168,12 @@ fn etcd_arguments(folder: &Path, ports: Ports) -> Vec<String> {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=default={peer}"),
-        // Thrown away with the test: nobody needs it to survive a power cut.
-        "--unsafe-no-fsync".into(),
         "--log-level=warn".into(),
-    ]
+    ];
+    if !options.durable {
+        arguments.push("--unsafe-no-fsync".into());
+    }
+    arguments
 }
 
 fn server_arguments(pki: &Pki, ports: Ports) -> Vec<String> {

@@ -5,7 +5,7 @@
 //! their versions, and every later test finds them there.
 //!
 //! ```ignore
-//! let cluster = Cluster::start(&Options { controllers: true, directory: None })?;
+//! let cluster = Cluster::start(&Options { controllers: true, ..Options::default() })?;
 //! kube(cluster.url(), cluster.token(), cluster.ca_pem());
 //! ```
 
@@ -22,4 +22,4 @@ mod programs;
 pub use cluster::{Cluster, Options};
 pub use directory::is_used;
 pub use error::Error;
-pub use programs::{ETCD, KUBERNETES, Programs, default_directory};
+pub use programs::{ETCD, KUBERNETES, Programs, TRAINING_OPERATOR, default_directory};

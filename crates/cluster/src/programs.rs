@@ -1,55 +1,82 @@
 //! Where the programs of a control plane are: a folder somebody names, or our own cache, filled when needed.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::build;
+use crate::build::{self, Module};
 
 /// The version of Kubernetes that is pinned in `go/kubernetes`.
 pub const KUBERNETES: &str = "1.36.3";
 /// The version of etcd that is pinned in `go/etcd`.
 pub const ETCD: &str = "3.6.16";
+/// The version of the training-operator that is pinned in `go/training-operator`.
+pub const TRAINING_OPERATOR: &str = "1.9.4";
 
-/// Folders with ready programs; the first that is set is used, and nothing is built then.
+/// Folders with a ready control plane; the first that is set is used, and nothing of it is built then.
 const GIVEN: [&str; 2] = ["TRAINYARD_KUBE_BIN", "KUBEBUILDER_ASSETS"];
 
-/// A folder that has, or gets, the programs asked for.
+/// Programs that are there.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    folder: PathBuf,
+    paths: BTreeMap<String, PathBuf>,
 }
 
 impl Programs {
-    /// The folder with these programs; builds those that are missing from our own cache.
+    /// These programs; builds those that are missing from our own cache.
     ///
     /// # Errors
     /// [`Error::Missing`] when a folder that was named lacks one, or when there is no Go to build it.
     pub fn find(names: &[&str]) -> Result<Self, Error> {
-        for variable in GIVEN {
-            if let Some(folder) = env::var_os(variable).filter(|value| !value.is_empty()) {
-                return given(variable, PathBuf::from(folder), names);
-            }
+        let given = GIVEN.iter().find_map(|variable| {
+            let folder = env::var_os(variable).filter(|value| !value.is_empty())?;
+            Some((*variable, PathBuf::from(folder)))
+        });
+        let mut paths = BTreeMap::new();
+        for name in names {
+            let module = module_of(name)?;
+            let path = match &given {
+                Some((variable, folder)) if module.is_of_a_control_plane() => taken(variable, folder, name)?,
+                _ => {
+                    let folder = cache()?.join(module.key());
+                    build::one(module, &folder, name)?;
+                    folder.join("bin").join(name)
+                }
+            };
+            paths.insert((*name).to_owned(), path);
         }
-        let folder = cache()?.join(build::key());
-        build::all(&folder, names)?;
-        Ok(Self { folder: folder.join("bin") })
+        Ok(Self { paths })
     }
 
-    /// The path of one program.
+    /// The path of one program that was asked for.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.paths.get(name).cloned().unwrap_or_else(|| PathBuf::from(name))
+    }
+
+    /// The sources of the training-operator, with its manifests.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where there is no Go.
+    pub fn peer_sources() -> Result<PathBuf, Error> {
+        let module = module_of("training-operator")?;
+        let path = format!("github.com/kubeflow/training-operator@v{TRAINING_OPERATOR}");
+        build::sources(module, &cache()?.join(module.key()), &path)
     }
 }
 
-fn given(variable: &str, folder: PathBuf, names: &[&str]) -> Result<Programs, Error> {
-    match names.iter().find(|name| !folder.join(name).is_file()) {
-        None => Ok(Programs { folder }),
-        Some(name) => {
-            Err(Error::Missing { why: format!("{variable} is {} and has no {name}", folder.display()) })
-        }
+fn module_of(program: &str) -> Result<&'static Module, Error> {
+    Module::of(program).ok_or_else(|| Error::Missing { why: format!("nobody knows how to build {program}") })
+}
+
+/// A program in a folder that somebody named.
+fn taken(variable: &str, folder: &Path, name: &str) -> Result<PathBuf, Error> {
+    let path = folder.join(name);
+    if path.is_file() {
+        return Ok(path);
     }
+    Err(Error::Missing { why: format!("{variable} is {} and has no {name}", folder.display()) })
 }
 
 /// Where a control plane for people runs, unless they say otherwise.
@@ -86,9 +113,8 @@ mod tests {
     fn a_folder_that_was_named_is_used_or_its_gap_is_told() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("etcd"), "").unwrap();
-        let found = given("V", folder.path().into(), &["etcd"]).unwrap();
-        assert_eq!(found.path("etcd"), folder.path().join("etcd"));
-        let error = given("V", folder.path().into(), &["etcd", "kubectl"]).unwrap_err().to_string();
+        assert_eq!(taken("V", folder.path(), "etcd").unwrap(), folder.path().join("etcd"));
+        let error = taken("V", folder.path(), "kubectl").unwrap_err().to_string();
         assert!(error.contains("has no kubectl") && error.contains("pip install"), "{error}");
     }
 }

@@ -19,7 +19,7 @@ fn users_of(path: &Path) -> Vec<String> {
 
 #[test]
 fn a_control_plane_starts_answers_and_leaves_nothing() {
-    let options = Options { controllers: true, directory: None };
+    let options = Options { controllers: true, ..Options::default() };
     let Some(cluster) = Cluster::for_test(&options).unwrap() else { return };
     let kubectl = |arguments: &[&str]| {
         let output = Command::new(cluster.bin("kubectl"))

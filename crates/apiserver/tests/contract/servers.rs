@@ -55,7 +55,7 @@ impl Embedded {
 
 /// A real one, with its controllers; nothing where it cannot be had.
 pub(crate) async fn real() -> Option<(Cluster, Target)> {
-    let options = Options { controllers: true, directory: None };
+    let options = Options { controllers: true, ..Options::default() };
     let start = move || Cluster::for_test(&options).unwrap();
     let cluster = tokio::task::spawn_blocking(start).await.unwrap()?;
     let address = cluster.url().trim_start_matches("https://");
