@@ -259,6 +259,11 @@ impl Failure {
         Self::generic(422, "Invalid", "the server rejected our request due to an error in our request")
     }
 
+    /// A patch of a built-in kind in a form that there is none of.
+    pub(crate) fn no_such_patch() -> Self {
+        Self::generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+    }
+
     /// What a patch made of an object is none.
     pub(crate) fn patched(quoted: &str, why: &str) -> Self {
         Self::invalid_kind("", "", "", vec![Cause::invalid("patch", quoted, why)])

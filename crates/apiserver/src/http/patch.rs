@@ -48,9 +48,7 @@ impl Change {
                 let (patch, remarks) = document(input, "", OBJECT).await?;
                 Ok(Self { rule: Rule::Strategic(patch, keys), remarks })
             }
-            (_, Some(_)) => Err(Failure::unsupported_media(
-                "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml",
-            )),
+            (_, Some(_)) => Err(Failure::no_such_patch()),
             (_, None) => Err(Failure::unsupported_media(
                 "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
@@ -83,8 +81,8 @@ impl Change {
             Rule::Strategic(change, keys) => patch::strategic(target, change, keys),
         };
         result.map_err(|error| match error {
-            // What an operation should be is nobody's to say.
-            PatchError::Malformed(_) if matches!(self.rule, Rule::Json(_)) => Failure::rejected(),
+            // Which operation was wrong, and why, a real server does not say.
+            _ if matches!(self.rule, Rule::Json(_)) => Failure::rejected(),
             PatchError::Invalid(why) => Failure::unprocessable(format!(
                 "the server rejected our request due to an error in our request: {why}"
             )),

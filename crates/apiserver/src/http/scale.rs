@@ -17,6 +17,7 @@ use crate::rules::scale::{self, Owners};
 use crate::rules::update::Scope;
 use crate::store::Stored;
 use crate::tables;
+use crate::types;
 
 fn paths(call: &Call) -> Result<&ScalePaths, Failure> {
     call.served.scale.as_ref().ok_or_else(|| Failure::not_found(&call.served, &call.name))
@@ -50,7 +51,8 @@ pub(crate) async fn patch(call: &Call, input: Input) -> Result<Response, Failure
         return apply(call, input).await;
     }
     manager::check_patch(&call.query)?;
-    let patch = Change::read(input, None).await?;
+    let keys = types::of("autoscaling", "v1", "Scale").filter(|_| !call.served.custom);
+    let patch = Change::read(input, keys).await?;
     let edit = |old: &Value| {
         let mut wanted = old.clone();
         patch.apply(&mut wanted)?;

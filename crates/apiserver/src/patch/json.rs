@@ -1,6 +1,6 @@
 //! JSON patch, RFC 6902, with the limits that keep a small request from making a huge object.
 
-use json_patch::{PatchOperation, jsonptr::Pointer};
+use json_patch::{AddOperation, PatchOperation, jsonptr::Pointer};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -33,7 +33,8 @@ pub fn json(target: &mut Value, ops: &Value) -> Result<(), PatchError> {
     // A copy instead of the crate's undo log: undoing is more code than the object is bytes, and it can panic.
     let mut result = target.clone();
     let mut copied = 0;
-    for (index, operation) in operations.iter().enumerate() {
+    for (index, operation) in operations.into_iter().enumerate() {
+        let operation = &replacing(&result, operation);
         check(&result, operation, &mut copied)
             .and_then(|()| {
                 json_patch::patch_unsafe(&mut result, std::slice::from_ref(operation))
@@ -43,6 +44,16 @@ pub fn json(target: &mut Value, ops: &Value) -> Result<(), PatchError> {
     }
     *target = result;
     Ok(())
+}
+
+/// A member that is to be replaced and is not there is added, as a real server does.
+fn replacing(document: &Value, operation: PatchOperation) -> PatchOperation {
+    let PatchOperation::Replace(op) = operation else { return operation };
+    let parent = op.path.parent().and_then(|parent| parent.resolve(document).ok());
+    if parent.is_some_and(Value::is_object) {
+        return PatchOperation::Add(AddOperation { path: op.path, value: op.value });
+    }
+    PatchOperation::Replace(op)
 }
 
 /// Refuses operations that would make the document too deep or too large.

@@ -67,7 +67,7 @@ fn json_patch_applies_or_leaves_alone() {
         (json!([{"op": "add", "path": "/z", "value": 1}, {"op": "test", "path": "/z", "value": 2}]), true),
         (json!([{"op": "add", "path": "/z", "value": 1}, {"op": "remove", "path": "/y"}]), true),
         (json!([{"op": "add", "path": "/x/y", "value": 1}]), true),
-        (json!([{"op": "replace", "path": "/x", "value": 1}]), true),
+        (json!([{"op": "replace", "path": "/x/y", "value": 1}]), true),
         (json!([{"op": "add", "path": "/a/7", "value": 1}]), true),
         (json!([{"op": "move", "from": "/b", "path": "/b/c"}]), true),
         (Value::Array(vec![json!({"op": "test", "path": "/b/c", "value": "d"}); 10_001]), true),
