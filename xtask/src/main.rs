@@ -3,6 +3,7 @@
 
 mod cluster;
 mod crd;
+mod fuzz;
 mod generate;
 mod openapi;
 mod reference;
@@ -22,6 +23,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   generate openapi  record what a real server says about built-in types (needs the cluster's programs)
   generate --check  list the generated files that are stale, and fail if there are any
   tidy              check the house rules and print the size statistics
+  fuzz [--seconds N] [TARGET...]
+                    search for input that breaks a decoder of the API server (needs a C++ compiler)
   cluster up --control-plane [--dir DIR] [--detach]
                     start a real Kubernetes control plane; without --detach until Ctrl-C
   cluster kubeconfig [--dir DIR]
@@ -56,6 +59,10 @@ fn main() -> Result<ExitCode> {
             let (problems, sizes) = tidy::run(&root)?;
             println!("{sizes}");
             Ok(report(problems))
+        }
+        ["fuzz", rest @ ..] => {
+            fuzz::run(&root, rest)?;
+            Ok(ExitCode::SUCCESS)
         }
         ["cluster", rest @ ..] => {
             cluster::run(rest)?;

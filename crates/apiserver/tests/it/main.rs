@@ -20,6 +20,8 @@ mod extensions;
 #[cfg(test)]
 mod fulldisk;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod hostile;
