@@ -51,7 +51,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Writes the recording and returns its path.
 pub(crate) fn write(root: &Path) -> Result<String> {
-    let cluster = Cluster::start(&Options { controllers: false, directory: None })?;
+    let cluster = Cluster::start(&Options::default())?;
     let mut schemas = BTreeMap::new();
     let mut members = Vec::new();
     for version in VERSIONS {

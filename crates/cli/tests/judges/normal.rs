@@ -1,0 +1,58 @@
+//! What differs between any two runs is replaced by a name for it, and nothing else.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Patterns and what stands for them, applied in this order.
+static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
+    [
+        (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
+        (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z", "<time>"),
+        (r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} \+0000", "<time>"),
+        (r"https://(127\.0\.0\.1|localhost):\d+", "<server>"),
+        (r"resourceVersion: \S+", "resourceVersion: <version>"),
+        (r#"\\"resourceVersion\\":\\"\d+\\""#, r#"\"resourceVersion\":\"<version>\""#),
+        (r"\bkube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "kube-api-access-<random>"),
+        (r#""resourceVersion": ?"\d+""#, r#""resourceVersion":"<version>""#),
+        (r"(Resource Version:\s+)\d+", "${1}<version>"),
+        (r"\b10\.96\.\d+\.\d+\b", "<service-ip>"),
+        // A hash of a template, then five letters that make no words: the names of a deployment's children.
+        (r"-[0-9a-f]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<hash>-<random>"),
+        (r"-[0-9a-f]{8,10}\b", "-<hash>"),
+        (r"\b(pod-template-hash[:=] ?)[0-9a-f]{8,10}\b", "${1}<hash>"),
+        (r"\b(job-[a-z]+)-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "${1}-<random>"),
+        // Ages, where they stand alone.
+        (r"(?m)(^|[ (])(\d+[dhms]){1,2}($|[ )])", "${1}<age>${3}"),
+        (r"(?m)(^|[ (])(\d+[dhms]){1,2}($|[ )])", "${1}<age>${3}"),
+        (r"<invalid>", "<age>"),
+        // Columns are as wide as what stands in them.
+        (r"(\S)[ \t]{2,}", "${1}  "),
+        (r"(?m)[ \t]+$", ""),
+    ]
+    .map(|(pattern, name)| (Regex::new(pattern).unwrap(), name))
+    .into()
+});
+
+/// The output of a command without what no two runs share.
+pub(crate) fn normal(output: &str) -> String {
+    RULES
+        .iter()
+        .fold(output.to_owned(), |text, (pattern, name)| pattern.replace_all(&text, *name).into_owned())
+}
+
+#[test]
+fn only_what_differs_is_replaced() {
+    for (given, kept) in [
+        ("NAME   AGE\na      5s\n", "NAME  AGE\na  <age>\n"),
+        ("a 3m20s 10d", "a <age> <age>"),
+        ("app-5d89c7f5b4-x7k2z 0/1", "app-<hash>-<random> 0/1"),
+        ("  resourceVersion: \"123\"", "  resourceVersion: <version>"),
+        ("restarts 3 (5m ago)", "restarts 3 (<age> ago)"),
+        ("10.96.3.4 80/TCP", "<service-ip> 80/TCP"),
+        ("10.1.3.4 replicas: 3", "10.1.3.4 replicas: 3"),
+        ("2026-01-02T03:04:05Z", "<time>"),
+    ] {
+        assert_eq!(normal(given), kept, "{given:?}");
+    }
+}

@@ -1,0 +1,61 @@
+//! The two servers that are compared.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use trainyard_cluster::{Cluster, Options, Programs};
+
+use crate::kit::Up;
+
+/// Where a command is sent.
+pub(crate) struct Side {
+    pub(crate) name: &'static str,
+    kubectl: PathBuf,
+    /// A copy of its own: each transcript sets its namespace in it.
+    kubeconfig: PathBuf,
+    /// Where commands run: files they write are nobody else's.
+    pub(crate) scratch: PathBuf,
+}
+
+impl Side {
+    /// A side for one transcript, in a namespace that is named after it.
+    pub(crate) fn new(name: &'static str, kubectl: &Path, kubeconfig: &Path, scratch: PathBuf) -> Self {
+        std::fs::create_dir_all(&scratch).unwrap();
+        let own = scratch.join(".kubeconfig");
+        std::fs::copy(kubeconfig, &own).unwrap();
+        Self { name, kubectl: kubectl.to_owned(), kubeconfig: own, scratch }
+    }
+
+    /// A line of shell in which `kubectl` is the real one and talks to this server.
+    pub(crate) fn shell(&self, line: &str) -> Command {
+        let bin = self.kubectl.parent().unwrap().to_string_lossy().into_owned();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("bash");
+        command.args(["-c", line]).current_dir(&self.scratch).stdin(std::process::Stdio::null());
+        command.env("KUBECONFIG", &self.kubeconfig).env("PATH", format!("{bin}:{path}"));
+        command.env("HOME", &self.scratch).env("TERM", "dumb").env("LC_ALL", "C").env("TZ", "UTC");
+        command
+    }
+}
+
+/// The real kubectl, if it can be had; where `CI` is set it has to be.
+pub(crate) fn kubectl() -> Option<PathBuf> {
+    match Programs::find(&["kubectl"]) {
+        Ok(programs) => Some(programs.path("kubectl")),
+        Err(error) if std::env::var_os("CI").is_none() => {
+            eprintln!("LEFT OUT: everything that needs the real kubectl. {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A real control plane with its controllers, if one can be had.
+pub(crate) fn real() -> Option<Cluster> {
+    Cluster::for_test(&Options { controllers: true, ..Options::default() }).unwrap()
+}
+
+/// `trainyard up` with nothing but the server and its controllers: no pod runs, as in a cluster without nodes.
+pub(crate) async fn embedded(dir: &Path) -> Up {
+    Up::start(dir, &["--without", "operator,node"]).await
+}
