@@ -22,6 +22,8 @@ test-all: test ## Adds the long ones: other worlds, more chaos, a hundred kills,
 	  crds=$$(go mod download -json github.com/kubeflow/training-operator@v1.9.4 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/manifests/base/crds && \
 	  test -f $$crds/kubeflow.org_tfjobs.yaml && cd $(CURDIR) && \
 	  TRAINYARD_UPSTREAM_CRDS=$$crds $(CARGO) test --release --package trainyard-testkit
+	$(CARGO) xtask fuzz --seconds 3600
+	$(CARGO) bench --package trainyard-cli --bench servers
 	$(CARGO) bench --package trainyard-testkit
 
 lint:
