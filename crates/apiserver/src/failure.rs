@@ -347,6 +347,11 @@ impl Failure {
         Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {accepted}"))
     }
 
+    /// What was asked for cannot be made of what there is.
+    pub(crate) fn not_shown(message: String) -> Self {
+        Self::new(406, "NotAcceptable", message)
+    }
+
     /// Refused before it was looked at what is asked for.
     pub(crate) fn not_produced(produced: &str) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {produced}");

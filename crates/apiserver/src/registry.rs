@@ -123,6 +123,24 @@ impl Served {
         self.schema.is_some() && revision(object) < self.schema_since
     }
 
+    /// What a real server calls the type of its objects, or of their list, in errors.
+    pub(crate) fn go_type(&self, list: bool) -> String {
+        if self.custom {
+            return format!("*unstructured.Unstructured{}", if list { "List" } else { "" });
+        }
+        // Packages are called by the first part of their group; events of both APIs are core ones.
+        let package = match self.group.split('.').next().unwrap_or_default() {
+            "" | "events" => "core",
+            part => part,
+        };
+        format!("*{package}.{}", if list { &self.list_kind } else { &self.kind })
+    }
+
+    /// Whether changes count in `metadata.generation`. That of a priority class is always the first.
+    pub(crate) fn counts_changes(&self) -> bool {
+        self.generation && self.group != "scheduling.k8s.io"
+    }
+
     /// Turns a stored object into this version's form.
     pub(crate) fn present(&self, object: &mut Value) {
         if self.conversion == Conversion::Events {

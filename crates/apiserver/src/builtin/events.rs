@@ -13,6 +13,10 @@ const NAMES: &[(&str, &str)] = &[
     ("reportingComponent", "reportingController"),
 ];
 
+/// Fields that the core API writes even when they are empty.
+const ALWAYS: [(&str, &str); 2] =
+    [("reportingComponent", "reportingController"), ("reportingInstance", "reportingInstance")];
+
 fn rename(object: &mut Value, names: impl Iterator<Item = (&'static str, &'static str)>) {
     let Some(map) = object.as_object_mut() else { return };
     for (from, to) in names {
@@ -25,11 +29,24 @@ fn rename(object: &mut Value, names: impl Iterator<Item = (&'static str, &'stati
 /// Spells a core event as `events.k8s.io` does.
 pub(crate) fn to_events_api(object: &mut Value) {
     rename(object, NAMES.iter().copied());
+    // Here they may be left out, there they may not.
+    if let Some(map) = object.as_object_mut() {
+        for field in ALWAYS.map(|(_, events)| events) {
+            if map.get(field).is_some_and(|value| value == "") {
+                map.remove(field);
+            }
+        }
+    }
 }
 
 /// Spells an `events.k8s.io` event as the core API does.
 pub(crate) fn to_core(object: &mut Value) {
     rename(object, NAMES.iter().map(|(core, events)| (*events, *core)));
+    if let Some(map) = object.as_object_mut() {
+        for (field, _) in ALWAYS {
+            map.entry(field).or_insert_with(|| "".into());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -39,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_spellings_are_inverse() {
-        let core = json!({"involvedObject": {"kind": "Pod"}, "message": "m", "count": 3, "reason": "R"});
+        let core = json!({"reportingComponent": "", "reportingInstance": "", "involvedObject": {"kind": "Pod"}, "message": "m", "count": 3, "reason": "R"});
         let mut event = core.clone();
         to_events_api(&mut event);
         assert_eq!(

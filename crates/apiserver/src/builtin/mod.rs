@@ -101,6 +101,7 @@ const HOOKS: &str = "admissionregistration.k8s.io/v1";
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     Row { api_version: "v1", plural: "pods", kind: "Pod", short: &["po"], flags: &[Status, Generation, Returned, All], fields: POD_FIELDS },
+    Row { api_version: "v1", plural: "bindings", kind: "Binding", short: &[], flags: &[Review], fields: &[] },
     Row { api_version: "v1", plural: "services", kind: "Service", short: &["svc"], flags: &[Status, Returned, All, NameLabel, PutCreates], fields: &["spec.clusterIP", "spec.type"] },
     Row { api_version: "v1", plural: "endpoints", kind: "Endpoints", short: &["ep"], flags: &[PutCreates], fields: &[] },
     Row { api_version: "v1", plural: "configmaps", kind: "ConfigMap", short: &["cm"], flags: &[], fields: &[] },

@@ -131,6 +131,8 @@ pub(crate) fn blank(message: &'static Message) -> Value {
     let members = message.fields().into_iter().filter_map(|field| {
         let part = match (field.shape, field.ty) {
             (Count::Single, Ty::Message(message)) if !field.pointer => blank(message),
+            // To be left out when empty means nothing for a time: Go writes null.
+            (Count::Single, Ty::Time | Ty::MicroTime) if !field.pointer && !field.omit_zero => Value::Null,
             _ if field.omit_empty => return None,
             (Count::List | Count::Map, _) => Value::Null,
             (Count::Single, _) if field.pointer => Value::Null,

@@ -63,6 +63,7 @@ pub(crate) fn router(app: App) -> Router {
 }
 
 /// One request to a resource, resolved.
+#[derive(Clone)]
 pub(crate) struct Call {
     app: Arc<App>,
     /// Who is asking.
@@ -216,19 +217,29 @@ async fn resource(
         render,
         agent,
     };
-    let mut response = match subresource {
+    let listed = call.name.is_empty() && parts.method != Method::POST;
+    let watches = call.query.flag("watch");
+    let answered = match subresource {
         None if call.served.review && call.name.is_empty() => {
-            reviews::create(&call, &parts.method, input).await?
+            reviews::create(&call, &parts.method, input).await
         }
-        _ if call.served.review => {
-            return Err(Failure::no_such_resource());
+        _ if call.served.review => Err(Failure::no_such_resource()),
+        Some(subresource) => sub(call, &subresource, &parts.method, input).await,
+        None if call.name.is_empty() => collection(call, &parts.method, input, scoped).await,
+        None => object(call, &parts.method, input, watch).await,
+    };
+    // Whatever became of the request, the client should know that it came by an old door.
+    let mut response = match answered.and_then(|response| match watches {
+        true => Ok(response),
+        false => asked.check_shown(served, render, listed).map(|()| response),
+    }) {
+        Ok(mut response) => {
+            response.extensions_mut().insert(encoding);
+            response
         }
-        Some(subresource) => sub(call, &subresource, &parts.method, input).await?,
-        None if call.name.is_empty() => collection(call, &parts.method, input, scoped).await?,
-        None => object(call, &parts.method, input, watch).await?,
+        Err(failure) => reply::failure(&failure),
     };
     reply::warn(&mut response, served.deprecation.as_slice());
-    response.extensions_mut().insert(encoding);
     Ok(response)
 }
 
@@ -271,6 +282,8 @@ async fn object(mut call: Call, method: &Method, input: Input, watch: bool) -> R
         Method::PUT => update::update(&call, Scope::Main, input).await,
         Method::PATCH => patch::patch(&call, Scope::Main, input).await,
         Method::DELETE => delete::delete(&call, input).await,
+        // The name of a new custom object is that of the body.
+        Method::POST if call.served.custom => create::create(&call, input).await,
         _ => Err(Failure::verb_not_allowed()),
     }
 }

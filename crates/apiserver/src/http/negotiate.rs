@@ -140,6 +140,20 @@ impl Asked {
         Ok((choice.encoding, render))
     }
 
+    /// Whether the metadata that was asked for is of what there is: of one object, or of a list.
+    pub(crate) fn check_shown(&self, served: &Served, render: Render, list: bool) -> Result<(), Failure> {
+        let Render::Metadata(_) = render else { return Ok(()) };
+        let choice = self.choose(|_, target| target.is_some_and(|(kind, ..)| kind.starts_with("Partial")));
+        let Some((kind, ..)) = choice.and_then(|choice| choice.target) else { return Ok(()) };
+        let is = match (kind, list) {
+            ("PartialObjectMetadata", true) => "a list",
+            ("PartialObjectMetadataList", false) => "not a list",
+            _ => return Ok(()),
+        };
+        let found = served.go_type(list);
+        Err(Failure::not_shown(format!("you requested {kind}, but the requested object is {is} ({found})")))
+    }
+
     /// Before anything else, routes look whether they produce one of the types at all, without their parameters.
     pub(crate) fn check_produced(&self, produced: &[&str]) -> Result<(), Failure> {
         let known = |media: &str| {

@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 use super::body::{Input, Kind};
 use super::{Call, reply};
@@ -14,17 +15,32 @@ use crate::store::{Outcome, Stored, Written};
 pub(crate) async fn bind(call: &Call, input: Input) -> Result<Response, Failure> {
     let body = input.object(Kind::named("", "v1", "Binding")).await?;
     let body = call.ask_about(("", "v1", "Binding"), body).await?;
-    let node = at(&body, "target.name").and_then(Value::as_str).unwrap_or_default();
-    if node.is_empty() {
-        return Err(Failure::unprocessable("Binding is invalid: target.name: Required value"));
-    }
-    let uid = meta(&body, "uid");
+    place(call, &body).await
+}
+
+/// `bindings`: the same, and the body names the pod.
+pub(crate) async fn bind_named(call: &Call, body: Value) -> Result<Response, Failure> {
+    let catalog = call.app.catalog();
+    let pods = catalog.get("", "v1", "pods").ok_or_else(Failure::no_such_resource)?;
+    let call = Call {
+        served: Arc::clone(pods),
+        name: meta(&body, "name").to_owned(),
+        subresource: "binding".into(),
+        ..call.clone()
+    };
+    place(&call, &body).await
+}
+
+async fn place(call: &Call, body: &Value) -> Result<Response, Failure> {
+    check_name(call, body, "Binding")?;
+    let node = target(body)?;
+    let uid = meta(body, "uid");
     let now = time(call.app.now());
     let decide = |current: Option<&Stored>| {
         let current = current.ok_or_else(|| Failure::not_found(&call.served, &call.name))?;
         let pod = current.value().map_err(Failure::internal)?;
         let mut pod = placed(call, pod, node, uid, &now)?;
-        copy_marks(&body, &mut pod);
+        copy_marks(body, &mut pod);
         Ok(Outcome::Put(pod))
     };
     match call.app.transact(&call.key(), &[], decide).await? {
@@ -36,8 +52,36 @@ pub(crate) async fn bind(call: &Call, input: Input) -> Result<Response, Failure>
     }
 }
 
+/// What is done to a pod is said about the pod of the URL.
+fn check_name(call: &Call, body: &Value, kind: &str) -> Result<(), Failure> {
+    if meta(body, "name") == call.name {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!("name in URL does not match name in {kind} object")))
+}
+
+/// The node that a binding names.
+fn target(body: &Value) -> Result<&str, Failure> {
+    let text = |field: &str| at(body, field).and_then(Value::as_str).unwrap_or_default();
+    let (kind, node) = (text("target.kind"), text("target.name"));
+    let mut wrong = Vec::new();
+    if !["", "Node"].contains(&kind) {
+        wrong.push(format!(
+            "target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\""
+        ));
+    }
+    if node.is_empty() {
+        wrong.push("target.name: Required value".to_owned());
+    }
+    match wrong.as_slice() {
+        [] => Ok(node),
+        [one] => Err(Failure::unexpected(one.clone())),
+        many => Err(Failure::unexpected(format!("[{}]", many.join(", ")))),
+    }
+}
+
 fn placed(call: &Call, mut pod: Value, node: &str, uid: &str, now: &str) -> Result<Value, Failure> {
-    let conflict = |why: String| Failure::conflict(&call.served, &call.name, &why);
+    let conflict = |why: String| Failure::conflict_of("pods/binding", "", &call.name, &why);
     if !uid.is_empty() && uid != meta(&pod, "uid") {
         let found = meta(&pod, "uid");
         return Err(conflict(format!(
@@ -75,9 +119,7 @@ fn copy_marks(binding: &Value, pod: &mut Value) {
 pub(crate) async fn evict(call: &Call, input: Input) -> Result<Response, Failure> {
     let body = input.object(Kind::named("policy", "v1", "Eviction")).await?;
     let body = call.ask_about(("policy", "v1", "Eviction"), body).await?;
-    if meta(&body, "name") != call.name {
-        return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
-    }
+    check_name(call, &body, "Eviction")?;
     let mut options: DeleteOptions = match body.get("deleteOptions") {
         None | Some(Value::Null) => DeleteOptions::default(),
         Some(value) => super::delete::options(value.clone())?,

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::failure::{Cause, Failure};
 use crate::rules::admit::Strictness;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Query {
     pairs: Vec<(String, String)>,
     /// What the parameters of this verb are called when they are wrong.

@@ -23,6 +23,10 @@ pub(super) async fn create(call: &Call, method: &Method, input: Input) -> Result
         return Err(Failure::verb_not_allowed());
     }
     let body = input.object(Kind::of(&call.served)).await?;
+    if call.served.kind == "Binding" {
+        let body = call.ask_about(("", "v1", "Binding"), body).await?;
+        return super::pods::bind_named(call, body).await;
+    }
     let answer = match call.served.kind.as_str() {
         "SelfSubjectAccessReview" => access(call, body, &Asker::Self_)?,
         "SubjectAccessReview" => access(call, body, &Asker::Named)?,

@@ -72,8 +72,9 @@ pub(crate) fn create(
         let kept: String = prefix.chars().take(served.names.generate_limit()).collect();
         set_meta(&mut object, "name", format!("{kept}{}", stamp.suffix));
     }
-    // A node comes with the status it has.
-    if let (true, Some(map)) = (served.status && !served.is_core("nodes"), object.as_object_mut()) {
+    // A node registers itself with all it knows.
+    let kept = served.is_core("nodes") && object.get("status").is_some_and(Value::is_object);
+    if let (true, Some(map)) = (served.status && !kept, object.as_object_mut()) {
         map.remove("status");
         let message = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
         if let Some(nothing) = message.and_then(|message| message.field("status")?.zero()) {

@@ -140,7 +140,9 @@ impl Track<'_> {
 
     pub(super) fn sibling(&self, api_version: &str) -> Option<&Served> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let served = self.catalog.get(group, version, &self.served.plural)?;
+        // The two Event APIs are versions of one thing in the store, and of two things here.
+        let served =
+            self.catalog.get(group, version, &self.served.plural).filter(|_| group == self.served.group)?;
         (served.table == self.served.table).then_some(served)
     }
 }

@@ -71,7 +71,10 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
     }
     let new = Decoded { object: new, remarks, patched };
     let mut admitted = admit(served, new, Some(old), request.strictness, request.track)?;
-    if served.generation && request.scope == Scope::Main && desired_differs(served, old, &admitted.object) {
+    if served.counts_changes()
+        && request.scope == Scope::Main
+        && desired_differs(served, old, &admitted.object)
+    {
         let generation = meta_map(old).and_then(|m| m.get("generation")).and_then(Value::as_i64).unwrap_or(0);
         set_meta(&mut admitted.object, "generation", generation + 1);
     }

@@ -244,10 +244,12 @@ async fn both_event_apis_show_one_object() {
             "apiVersion": "v1", "involvedObject": {"name": "p"}, "message": "text", "reportingComponent": "me", "note": null})),
         ("GET", "/apis/events.k8s.io/v1/namespaces/default/events/e", NULL, 200, json!({
             "apiVersion": "events.k8s.io/v1", "regarding": {"name": "p"}, "note": "text", "message": null})),
-        ("MERGE", "/apis/events.k8s.io/v1/namespaces/default/events/e", json!({"note": "new", "series": {"count": 2}}), 200,
-            json!({"note": "new"})),
+        ("MERGE", "/apis/events.k8s.io/v1/namespaces/default/events/e", json!({"note": "new", "series": {"count": 1}}), 422,
+            json!({"details": {"causes": [{"field": "series.count"}, {"field": "series.lastObservedTime"}, {"field": "message"}]}})),
+        ("MERGE", "/apis/events.k8s.io/v1/namespaces/default/events/e",
+            json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}}), 200, json!({"note": "text"})),
         ("GET", "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp,reason=Because", NULL, 200,
-            json!({"items": [{"message": "new", "series": {"count": 2}}]})),
+            json!({"items": [{"message": "text", "series": {"count": 2}}]})),
     ])
     .await;
 }

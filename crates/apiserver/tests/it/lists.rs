@@ -71,7 +71,12 @@ async fn selectors_choose() {
         pod["metadata"]["labels"] = json!({"app": app});
         api.ok("POST", PODS, pod).await;
     }
-    api.ok("POST", &format!("{PODS}/c/binding"), json!({"target": {"name": "n1"}})).await;
+    api.ok(
+        "POST",
+        &format!("{PODS}/c/binding"),
+        json!({"metadata": {"name": "c"}, "target": {"name": "n1"}}),
+    )
+    .await;
     for (query, expected) in [
         ("labelSelector=app%3Dx", vec!["a", "c", "d"]),
         ("labelSelector=app!=x", vec!["b"]),

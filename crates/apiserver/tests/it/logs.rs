@@ -63,7 +63,8 @@ async fn api() -> (Api, Arc<Source>) {
 /// Places a pod and reports on its containers, first to last init container, then the others.
 async fn report(api: &Api, name: &str, states: Value, init: Value) {
     let path = format!("{PODS}/{name}");
-    api.call("POST", &format!("{path}/binding"), json!({"target": {"name": "n"}})).await;
+    let binding = json!({"metadata": {"name": name}, "target": {"name": "n"}});
+    api.call("POST", &format!("{path}/binding"), binding).await;
     let status = json!({"status": {"containerStatuses": states, "initContainerStatuses": init}});
     api.ok("MERGE", &format!("{path}/status"), status).await;
 }

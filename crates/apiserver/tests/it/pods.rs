@@ -49,8 +49,15 @@ async fn a_pod_on_a_node_waits_for_it() {
     let api = Api::new();
     let path = format!("{PODS}/p");
     api.ok("POST", PODS, pod("p")).await;
-    api.ok("POST", &format!("{path}/binding"), json!({"target": {"kind": "Node", "name": "n"}})).await;
-    let again = api.call("POST", &format!("{path}/binding"), json!({"target": {"name": "m"}})).await;
+    api.ok(
+        "POST",
+        &format!("{path}/binding"),
+        json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}),
+    )
+    .await;
+    let again = api
+        .call("POST", &format!("{path}/binding"), json!({"metadata": {"name": "p"}, "target": {"name": "m"}}))
+        .await;
     assert_eq!(again.code, 409);
     let placed = api.ok("GET", &path, NULL).await;
     assert_eq!(placed["spec"]["nodeName"], "n");
@@ -76,7 +83,8 @@ async fn a_tracked_pod_needs_both_its_node_and_its_tracker() {
     let mut body = pod("p");
     body["metadata"]["finalizers"] = json!(["example.com/track"]);
     api.ok("POST", PODS, body).await;
-    api.ok("POST", &format!("{path}/binding"), json!({"target": {"name": "n"}})).await;
+    api.ok("POST", &format!("{path}/binding"), json!({"metadata": {"name": "p"}, "target": {"name": "n"}}))
+        .await;
     api.ok("DELETE", &path, NULL).await;
     let kept = api.ok("DELETE", &path, json!({"gracePeriodSeconds": 0})).await;
     assert_eq!(kept["metadata"]["deletionGracePeriodSeconds"], 0);

@@ -321,7 +321,7 @@ async fn every_way_to_write_is_asked_about() {
     assert_eq!(requests[5].1["oldObject"]["spec"]["replicas"], 3);
     assert_eq!(requests[5].1["options"]["kind"], "DeleteOptions");
     api.ok("POST", PODS, pod("p")).await;
-    let target = json!({"target": {"name": "n", "kind": "Node"}});
+    let target = json!({"metadata": {"name": "p"}, "target": {"name": "n", "kind": "Node"}});
     api.ok("POST", &format!("{PODS}/p/binding"), target).await;
     api.ok("POST", &format!("{PODS}/p/eviction"), json!({"metadata": {"name": "p"}})).await;
     api.ok("POST", MAPS, map("a")).await;

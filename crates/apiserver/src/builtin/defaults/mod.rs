@@ -81,6 +81,18 @@ fn secret(object: &mut Fields) {
 
 /// What a node has, it gives, unless it says otherwise.
 fn node(object: &mut Fields) {
+    if let Some(spec) = below(object, "spec") {
+        // One range has two names in the API, which always agree.
+        let first = read(spec, "podCIDR").to_owned();
+        let listed = spec.get("podCIDRs").and_then(|list| list.get(0)).and_then(Value::as_str);
+        if !first.is_empty() {
+            if listed != Some(&first) {
+                spec.insert("podCIDRs".into(), json!([first]));
+            }
+        } else if let Some(first) = spec.get("podCIDRs").and_then(|list| list.get(0)).cloned() {
+            spec.insert("podCIDR".into(), first);
+        }
+    }
     if let Some(status) = below(object, "status")
         && let Some(capacity) = status.get("capacity").cloned()
     {

@@ -7,6 +7,7 @@ mod container;
 mod data;
 mod diff;
 mod errors;
+mod events;
 mod others;
 mod pod;
 mod probe;
@@ -38,9 +39,10 @@ pub(crate) fn check(served: &Served, object: &Value, old: Option<&Value>) -> Vec
         ("", "secrets") => data::secret(object, old, &mut errors),
         ("", "persistentvolumeclaims") => data::claim(object, old, &mut errors),
         ("", "persistentvolumes") => data::persistent_volume(object, &mut errors),
-        ("", "nodes") => others::node(object, &mut errors),
-        ("", "events") => others::event(object, false, &mut errors),
-        ("events.k8s.io", "events") if old.is_none() => others::event(object, true, &mut errors),
+        ("", "namespaces") => others::namespace(object, old, &mut errors),
+        ("", "nodes") => others::node(object, old, &mut errors),
+        ("", "events") => events::core(object, &mut errors),
+        ("events.k8s.io", "events") => events::new(object, old, &mut errors),
         ("apps", "deployments") => workload::deployment(object, old, &mut errors),
         ("apps", "replicasets") => workload::replica_set(object, old, &mut errors),
         ("batch", "jobs") => workload::job(object, old, &mut errors),

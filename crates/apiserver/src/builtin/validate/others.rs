@@ -1,16 +1,60 @@
-//! Namespaces, nodes, leases, events, priority classes and autoscalers.
+//! Namespaces, nodes, leases, priority classes and autoscalers.
 
 use serde_json::Value;
 use std::collections::HashSet;
 
-use super::errors::{Errors, Path, get, list, number, text};
+use super::errors::{Errors, Path, get, list, number, text, texts};
 use super::schedule::EFFECTS;
-use crate::object::{meta, names};
+use crate::object::{is_deleting, meta, names};
 
 const NULL: Value = Value::Null;
 
-pub(super) fn node(object: &Value, errors: &mut Errors) {
+/// The phase of a namespace says whether it is being deleted, and nothing else.
+pub(super) fn namespace(object: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let phase = |object: &Value| text(object.get("status").unwrap_or(&NULL), "phase").to_owned();
+    let now = phase(object);
+    if old.is_none_or(|old| phase(old) == now) {
+        return;
+    }
+    let (wanted, is) = if is_deleting(object) { ("Terminating", "is not") } else { ("Active", "is") };
+    if now != wanted {
+        let why = format!("may only be '{wanted}' if `deletionTimestamp` {is} empty");
+        errors.invalid(&Path::Root("status.Phase"), now, &why);
+    }
+}
+
+/// Addresses for the pods of a node: given once.
+fn ranges(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let path = Path::Root("spec.podCIDRs");
+    let mut families = HashSet::new();
+    for (index, range) in texts(spec, "podCIDRs").enumerate() {
+        let address = range.split_once('/').and_then(|(address, bits)| {
+            let address: std::net::IpAddr = address.parse().ok()?;
+            let most = if address.is_ipv4() { 32 } else { 128 };
+            bits.parse::<u8>().ok().filter(|bits| *bits <= most).map(|_| address)
+        });
+        match address {
+            Some(address) => _ = families.insert(address.is_ipv4()),
+            None => {
+                let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+                errors.invalid(&path.index(index), range, why);
+            }
+        }
+    }
+    let ranges = list(spec, "podCIDRs");
+    if ranges.len() > 1 && families.len() != ranges.len() {
+        let why = "may specify no more than one CIDR for each IP family";
+        errors.invalid(&path, Value::Array(ranges.to_vec()), why);
+    }
+    let before = old.and_then(|old| old.get("spec")).map_or(&[][..], |spec| list(spec, "podCIDRs"));
+    if !before.is_empty() && before != ranges {
+        errors.forbidden(&path, "node updates may not change podCIDR except from \"\" to valid");
+    }
+}
+
+pub(super) fn node(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     let spec = object.get("spec").unwrap_or(&NULL);
+    ranges(spec, old, errors);
     let path = Path::Root("metadata.taints");
     let mut seen = HashSet::new();
     for (index, taint) in list(spec, "taints").iter().enumerate() {
@@ -62,50 +106,6 @@ pub(super) fn priority_class(object: &Value, old: Option<&Value>, errors: &mut E
         if text(old, "preemptionPolicy") != policy {
             errors.invalid(&Path::Root("preemptionPolicy"), policy, "field is immutable");
         }
-    }
-}
-
-/// An event belongs to the namespace of what it is about.
-pub(super) fn event(object: &Value, new_api: bool, errors: &mut Errors) {
-    let about = object.get(if new_api { "regarding" } else { "involvedObject" }).unwrap_or(&NULL);
-    let (namespace, own) = (text(about, "namespace"), meta(object, "namespace"));
-    let field = if new_api { "regarding" } else { "involvedObject" };
-    let root = Path::Root(field);
-    if new_api {
-        new_event(object, errors);
-    }
-    if namespace.is_empty() {
-        if own != "default"
-            && !own.is_empty()
-            && text(about, "kind") != "Node"
-            && !text(about, "kind").is_empty()
-        {
-            errors.invalid(&root.field("namespace"), namespace, "does not match event.namespace");
-        }
-    } else if namespace != own {
-        errors.invalid(&root.field("namespace"), namespace, "does not match event.namespace");
-    }
-}
-
-fn new_event(object: &Value, errors: &mut Errors) {
-    if text(object, "eventTime").is_empty() {
-        errors.required(&Path::Root("eventTime"), "");
-    } else {
-        let controller = text(object, "reportingController");
-        let root = Path::Root("reportingController");
-        if controller.is_empty() {
-            errors.required(&root, "");
-        }
-        errors.all(&root, controller, &names::check_key(controller));
-        for field in ["reportingInstance", "action", "reason"] {
-            if text(object, field).is_empty() {
-                errors.required(&Path::Root(field), "");
-            }
-        }
-    }
-    let kind = text(object, "type");
-    if !["Normal", "Warning"].contains(&kind) {
-        errors.invalid(&Path::Root("type"), "", &format!("has invalid value: {kind}"));
     }
 }
 

@@ -220,9 +220,13 @@ pub(super) fn update(pod: &Value, old: &Value, errors: &mut Errors) {
     let gates = |spec: &Value| {
         list(spec, "schedulingGates").iter().map(|g| text(g, "name").to_owned()).collect::<HashSet<_>>()
     };
-    for gate in gates(new).difference(&gates(old)) {
-        let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
-        errors.forbidden(&path.field("schedulingGates").key(gate), &why);
+    let known = gates(old);
+    let places = path.field("schedulingGates");
+    for (index, gate) in list(new, "schedulingGates").iter().map(|gate| text(gate, "name")).enumerate() {
+        if !known.contains(gate) {
+            let why = format!("only deletion is allowed, but found new scheduling gate '{gate}'");
+            errors.forbidden(&places.index(index).field("name"), &why);
+        }
     }
     if fixed_part(new, old) != *old {
         let fields = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\

@@ -157,7 +157,9 @@ impl Bed {
         api.ok("POST", PODS, two).await;
         api.ok("POST", PODS, pod("unplaced")).await;
         for path in [ONE, TWO] {
-            api.ok("POST", &format!("{path}/binding"), json!({"target": {"name": "n"}})).await;
+            let name = path.rsplit('/').next();
+            let binding = json!({"metadata": {"name": name}, "target": {"name": "n"}});
+            api.ok("POST", &format!("{path}/binding"), binding).await;
         }
         Self { api, node }
     }
