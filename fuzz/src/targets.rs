@@ -72,19 +72,19 @@ const OTHERS: &[&str] = &[
 ];
 
 /// The names of all targets.
-pub fn names() -> Vec<&'static str> {
+pub(super) fn names() -> Vec<&'static str> {
     BODIES.iter().map(|(name, ..)| *name).chain(OTHERS.iter().copied()).collect()
 }
 
 /// A server with something in it to be changed.
-pub struct World {
+pub(super) struct World {
     _server: Server,
     router: Router,
 }
 
 impl World {
     /// Needs a tokio runtime.
-    pub async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let server = Server::open(Server::options()).expect("a server in memory");
         let router = server.router();
         let world = Self { _server: server, router };
@@ -110,7 +110,7 @@ impl World {
     }
 
     /// Gives the bytes to a target.
-    pub async fn feed(&self, target: &str, bytes: &[u8]) {
+    pub(super) async fn feed(&self, target: &str, bytes: &[u8]) {
         if let Some((_, method, path, media)) = BODIES.iter().find(|(name, ..)| *name == target) {
             let request = Request::builder().method(*method).uri(*path).header("content-type", *media);
             // The answer is encoded in the form of the question.
@@ -244,7 +244,7 @@ fn definition() -> Value {
 }
 
 /// Something sensible to begin with, for each target.
-pub fn seeds(target: &str) -> Vec<Vec<u8>> {
+pub(super) fn seeds(target: &str) -> Vec<Vec<u8>> {
     let text = |value: Value| vec![value.to_string().into_bytes()];
     match target {
         "json-pod" | "yaml-pod" | "json-status" => text(pod()),
@@ -278,15 +278,20 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     }
 }
 
+/// The length of a few bytes, as protobuf writes it.
+fn short(bytes: &[u8]) -> u8 {
+    u8::try_from(bytes.len()).expect("fewer than 128 bytes")
+}
+
 /// Requests in protobuf as a client made them: a ConfigMap, a Pod and options of a deletion.
 fn envelopes() -> Vec<Vec<u8>> {
     let unknown = |kind: &[u8], raw: &[u8]| {
-        let type_meta = [&[0x0a, 2], b"v1".as_slice(), &[0x12, kind.len() as u8], kind].concat();
+        let type_meta = [&[0x0a, 2], b"v1".as_slice(), &[0x12, short(kind)], kind].concat();
         [
             b"k8s\0".as_slice(),
-            &[0x0a, type_meta.len() as u8],
+            &[0x0a, short(&type_meta)],
             &type_meta,
-            &[0x12, raw.len() as u8],
+            &[0x12, short(raw)],
             raw,
             &[0x1a, 0, 0x22, 0],
         ]
