@@ -147,8 +147,15 @@ impl Served {
             builtin::events::to_events_api(object);
         }
         if let Some(schema) = self.schema.as_ref().filter(|_| self.is_stale(object)) {
+            // Defaults are those of the version it was stored in, which then is shown as another.
+            match object.get("apiVersion").and_then(Value::as_str) {
+                Some(stored) if stored == &*self.api_version => schema.default(object),
+                Some(stored) if stored == &*self.storage_version => {
+                    self.storage_schema.iter().for_each(|schema| schema.default(object));
+                }
+                _ => {}
+            }
             schema.prune(object);
-            schema.default(object);
         }
         set_api_version(object, &self.api_version);
     }

@@ -182,6 +182,8 @@ fn schema(version: &Value, path: &str, causes: &mut Vec<Cause>) {
     let errors = Structural::parse(schema).err().unwrap_or_default();
     causes.extend(errors.into_iter().map(Cause::from).map(|mut cause| {
         cause.field = format!("{path}.{}", cause.field);
+        // A text may name another place in the schema.
+        cause.message = cause.message.replace("defined in openAPI", &format!("defined in {path}.openAPI"));
         cause
     }));
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::scale;
 use super::track::Track;
+use super::update::Scope;
 use crate::builtin;
 use crate::crd;
 use crate::decode::Decoded;
@@ -67,7 +68,7 @@ pub(crate) fn admit(
     served: &Served,
     decoded: Decoded,
     old: Option<&Value>,
-    strictness: Strictness,
+    (scope, strictness): (Scope, Strictness),
     track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
     let unsent =
@@ -81,7 +82,7 @@ pub(crate) fn admit(
         (Some(track), None) => track.created(&mut object, unsent),
         (Some(track), Some(old)) => track.updated(old, &mut object),
     }
-    let causes = validate(served, &object, old);
+    let causes = validate(served, &object, old, scope);
     if !causes.is_empty() {
         let name = meta(&object, "name").to_owned();
         // Both Event APIs speak of core events.
@@ -95,11 +96,15 @@ pub(crate) fn admit(
     Ok(Admitted { object, warnings })
 }
 
-fn validate(served: &Served, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+fn validate(served: &Served, object: &Value, old: Option<&Value>, scope: Scope) -> Vec<Cause> {
     let mut causes = metadata::validate(served, object);
     if let Some(schema) = &served.schema {
         let replicas = served.scale.as_ref().map(|paths| scale::wrong(paths, object)).unwrap_or_default();
-        causes.extend(schema.validate_with(object, old, replicas).into_iter().map(Cause::from));
+        let wrong = match scope {
+            Scope::Main => schema.validate_with(object, old, replicas),
+            Scope::Status => schema.validate_status(object, old, replicas),
+        };
+        causes.extend(wrong.into_iter().map(Cause::from));
     } else if served.is_crd() {
         causes.extend(crd::validate(object, old));
     } else {

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::admit::{self, Admitted, Strictness, admit};
 use super::track::Track;
+use super::update::Scope;
 use crate::decode::Decoded;
 use crate::failure::Failure;
 use crate::object::{meta, meta_mut, set_meta};
@@ -81,7 +82,7 @@ pub(crate) fn create(
             map.insert("status".into(), nothing);
         }
     }
-    admit(served, Decoded { object, remarks, patched }, None, strictness, track)
+    admit(served, Decoded { object, remarks, patched }, None, (Scope::Main, strictness), track)
 }
 
 /// The namespace of the body is that of the URL, or missing.

@@ -70,7 +70,7 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
         keep(old, &mut new, &["priority", "preemptionPolicy"]);
     }
     let new = Decoded { object: new, remarks, patched };
-    let mut admitted = admit(served, new, Some(old), request.strictness, request.track)?;
+    let mut admitted = admit(served, new, Some(old), (request.scope, request.strictness), request.track)?;
     if served.counts_changes()
         && request.scope == Scope::Main
         && desired_differs(served, old, &admitted.object)

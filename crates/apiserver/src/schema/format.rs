@@ -1,5 +1,5 @@
-//! The formats the real server checks. One it does not know says nothing, and neither does one of numbers: `int32` is
-//! documentation there, not a range.
+//! The formats the real server checks. One it does not know says nothing. Those of numbers are ranges, which are checked
+//! with their types.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -80,6 +80,17 @@ impl Structural {
         validate::object(&self.root, obj, old, Vec::new())
     }
 
+    /// The same when only the status was written.
+    #[must_use]
+    pub fn validate_status(
+        &self,
+        obj: &Value,
+        old: Option<&Value>,
+        also: Vec<FieldError>,
+    ) -> Vec<FieldError> {
+        validate::status(&self.root, obj, old, also)
+    }
+
     /// The same, with what others found wrong with values: it is told before what rules say.
     #[must_use]
     pub fn validate_with(&self, obj: &Value, old: Option<&Value>, also: Vec<FieldError>) -> Vec<FieldError> {

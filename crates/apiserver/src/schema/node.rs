@@ -92,6 +92,8 @@ pub(super) struct Node {
     pub(super) additional: Additional,
     pub(super) items: Option<Box<Self>>,
     pub(super) list: ListType,
+    /// How it is called, known or not: errors about numbers name it.
+    pub(super) format: Option<Box<str>>,
     /// Boxed because most nodes of a real schema check nothing but their type.
     pub(super) checks: Option<Box<Checks>>,
     pub(super) rules: Vec<Rule>,

@@ -81,11 +81,14 @@ impl Parser {
             nullable: self.flag(schema, "nullable", at.path),
             atomic_map: self.text(schema, "x-kubernetes-map-type", at.path) == Some("atomic"),
             list: self.list_type(schema, at.path),
+            format: self.text(schema, "format", at.path).filter(|name| !name.is_empty()).map(Into::into),
             ..Node::default()
         };
         self.children(&mut node, schema, at);
         node.checks = self.checks(schema, &node, at);
-        structure::check(&node, schema, at.path, at.level, &mut self.errors);
+        if structure::unsupported(schema).next().is_none() {
+            structure::check(&node, schema, at.path, at.level, &mut self.errors);
+        }
         if let Some(rules) = schema.get("x-kubernetes-validations").filter(|r| !r.is_null()) {
             let resource = at.level == Level::Root || node.embedded;
             let place = Place { path: at.path, resource, correlated: at.correlated };
@@ -220,7 +223,8 @@ impl Parser {
         let typed = node.int_or_string || at.level == (Level::Branch { typed: true });
         let level = Level::Branch { typed };
         let branch = self.node(schema, At { path, level, depth: at.depth + 1, correlated: false });
-        if !matches!(at.level, Level::Branch { .. }) {
+        // Below the root a real server does not look.
+        if at.level == Level::Root {
             structure::skeleton(&branch, node, path, at.path, &mut self.errors);
         }
         branch

@@ -13,7 +13,13 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     RegexBuilder::new(&translate(pattern)).size_limit(SIZE_LIMIT).build().map_err(|e| {
         // The last line says what is wrong; the others draw the pattern with a marker, which suits no JSON message.
         let text = e.to_string();
-        text.lines().last().unwrap_or(&text).trim().trim_start_matches("error: ").to_owned()
+        let why = text.lines().last().unwrap_or(&text).trim().trim_start_matches("error: ");
+        let why = match why {
+            "unclosed group" => format!("missing closing ): `{pattern}`"),
+            "unopened group" => format!("unexpected ): `{pattern}`"),
+            other => other.to_owned(),
+        };
+        format!("error parsing regexp: {why}")
     })
 }
 

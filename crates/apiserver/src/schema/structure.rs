@@ -40,10 +40,15 @@ fn is_set(value: &Value) -> bool {
     }
 }
 
+/// The keywords of a schema that are none here. A schema with them is not looked at as a structural one.
+pub(super) fn unsupported(schema: &Object) -> impl Iterator<Item = &'static str> {
+    UNSUPPORTED.into_iter().filter(|name| schema.get(*name).is_some_and(is_set))
+}
+
 /// Refuses keywords that may not stand here at all.
 pub(super) fn forbidden(schema: &Object, path: &str, level: Level, errors: &mut Vec<FieldError>) {
     let set = |name: &str| schema.get(name).is_some_and(is_set);
-    for name in UNSUPPORTED.into_iter().filter(|name| set(name)) {
+    for name in unsupported(schema) {
         errors.push(FieldError::forbidden(format!("{path}.{name}"), format!("{name} is not supported")));
     }
     if set("uniqueItems") {
@@ -234,14 +239,14 @@ fn check_map_keys(keys: &[String], items: &Node, path: &str, errors: &mut Vec<Fi
         errors.push(FieldError::invalid(format!("{path}.items.type"), &actual, detail));
         return;
     }
+    let all = Value::from(keys);
     for (index, key) in keys.iter().enumerate() {
-        let field = format!("{field}[{index}]");
         if keys.iter().take(index).any(|other| other == key) {
-            errors.push(FieldError::duplicate(&field, &Value::from(key.as_str())));
+            errors.push(FieldError::invalid(&field, &all, "must not contain duplicate entries"));
         }
         let Some(property) = items.properties.get(key) else {
             let detail = "entries must all be names of item properties";
-            errors.push(FieldError::invalid(&field, &Value::from(key.as_str()), detail));
+            errors.push(FieldError::invalid(&field, &all, detail));
             continue;
         };
         if matches!(property.kind, Some(Kind::Array | Kind::Object)) {

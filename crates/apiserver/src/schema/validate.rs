@@ -9,6 +9,8 @@ use super::error::{FieldError, FieldReason, show_float};
 use super::node::{Checks, Kind, ListType, Node, type_name};
 use super::path::Path;
 use super::{celeval, junction};
+use crate::failure::Cause;
+use crate::object::names;
 
 /// Validates a whole object, then its CEL rules.
 /// `also` is what others found wrong with values.
@@ -22,6 +24,36 @@ pub(super) fn object(
     node(root, obj, old, &Path::Root, &mut errors);
     tolerate_duplicates(root, old, &mut errors);
     errors.extend(also);
+    rules(root, obj, old, errors)
+}
+
+/// The same when only the status was written: of the rest, only the rules are asked.
+pub(super) fn status(
+    root: &Node,
+    obj: &Value,
+    old: Option<&Value>,
+    also: Vec<FieldError>,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if let (Some(part), Some(value)) = (root.child("status"), obj.get("status")) {
+        let old = old.and_then(|old| old.get("status"));
+        node(part, value, old, &Path::Root, &mut errors);
+        tolerate_duplicates(part, old, &mut errors);
+    }
+    // Texts speak of places in the status, fields of places in the object.
+    for error in errors.iter_mut().filter(|error| !error.message.contains("Checked value must be")) {
+        error.field = match error.field.as_str() {
+            "<nil>" => "status".to_owned(),
+            field if field.starts_with('[') => format!("status{field}"),
+            field => format!("status.{field}"),
+        };
+    }
+    errors.extend(also);
+    rules(root, obj, old, errors)
+}
+
+/// Adds what rules say, if they can be asked.
+fn rules(root: &Node, obj: &Value, old: Option<&Value>, mut errors: Vec<FieldError>) -> Vec<FieldError> {
     if !root.has_rules {
         return errors;
     }
@@ -70,7 +102,9 @@ pub(super) fn node(
     errors: &mut Vec<FieldError>,
 ) {
     let before = errors.len();
-    if check_type(node, value, path, errors) {
+    let fits = check_type(node, value, path, errors);
+    check_range(node, value, path, errors);
+    if fits {
         if let Some(checks) = &node.checks {
             check_value(checks, value, path, errors);
             // Junctions say nothing about null, in the real server too.
@@ -112,11 +146,38 @@ fn members(
             }
         }
     }
+    if let (true, Some(Value::Object(metadata))) = (parent.embedded, object.get("metadata")) {
+        embedded_metadata(metadata, path, errors);
+    }
     for (name, child) in object {
         if let Some(child_node) = parent.child(name) {
             node(child_node, child, parent.old_member(old, name), &Path::Field(path, name), errors);
         }
     }
+}
+
+/// Metadata is what it is everywhere, also inside another object.
+fn embedded_metadata(metadata: &Map<String, Value>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let mut causes = Vec::new();
+    let map = |field: &str| metadata.get(field).and_then(Value::as_object);
+    if let Some(name) = metadata.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()) {
+        let wrong = names::NameRule::Segment.check(name);
+        causes.extend(wrong.iter().map(|why| Cause::invalid("metadata.name", name, why)));
+    }
+    if let Some(labels) = map("labels") {
+        names::labels(labels, &mut causes);
+    }
+    if let Some(annotations) = map("annotations") {
+        names::annotations(annotations, &mut causes);
+    }
+    errors.extend(causes.into_iter().map(|cause| FieldError {
+        field: match path {
+            Path::Root => cause.field,
+            path => format!("{path}.{}", cause.field),
+        },
+        reason: FieldReason::Invalid,
+        message: cause.message,
+    }));
 }
 
 fn items(parent: &Node, list: &[Value], old: Option<&Value>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
@@ -150,6 +211,38 @@ fn check_type(node: &Node, value: &Value, path: &Path<'_>, errors: &mut Vec<Fiel
         errors.push(FieldError::type_invalid(path.to_string(), &Value::from(actual), detail));
     }
     fits
+}
+
+/// Whether a number fits into what holds its type and format. The error has no place but in its text.
+fn check_range(node: &Node, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let (Some(kind @ (Kind::Integer | Kind::Number)), Value::Number(number)) = (node.kind, value) else {
+        return;
+    };
+    let format = node.format.as_deref();
+    let fits = match (kind, format) {
+        (Kind::Integer, Some("uint32")) => whole(number).is_some_and(|n| u32::try_from(n).is_ok()),
+        (Kind::Integer, Some("uint64")) => whole(number).is_some_and(|n| u64::try_from(n).is_ok()),
+        (Kind::Integer, Some("int32")) => whole(number).is_some_and(|n| i32::try_from(n).is_ok()),
+        (Kind::Integer, _) => whole(number).is_some_and(|n| i64::try_from(n).is_ok()),
+        (_, Some("float" | "float32")) => {
+            number.as_f64().is_some_and(|float| float.abs() <= f64::from(f32::MAX))
+        }
+        _ => true,
+    };
+    if !fits {
+        let name = kind.name();
+        let how =
+            format.map_or_else(|| "(default format)".to_owned(), |format| format!("with format {format}"));
+        let detail = format!("Checked value must be of type {name} {how} in {path}");
+        errors.push(FieldError::invalid("", &Value::from(""), detail));
+    }
+}
+
+/// A number without a fraction.
+fn whole(number: &serde_json::Number) -> Option<i128> {
+    let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 1e30);
+    #[expect(clippy::cast_possible_truncation, reason = "bounded, and without a fraction")]
+    number.as_i128().or_else(|| float().map(|float| float as i128))
 }
 
 /// Whole floats count as integers, as in the real server.

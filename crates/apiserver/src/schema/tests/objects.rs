@@ -130,7 +130,8 @@ fn types() {
         (
             json!({"type": "integer"}),
             json!(1.5),
-            "x: Invalid value: \"number\": x in body must be of type integer: \"number\"",
+            "x: Invalid value: \"number\": x in body must be of type integer: \"number\"\n<nil>: Invalid value: \"\": \
+             Checked value must be of type integer (default format) in x",
         ),
         (json!({"type": "number"}), json!(1), ""),
         (
@@ -242,7 +243,17 @@ fn value_checks() {
         ),
         (number(json!({"multipleOf": 0.5})), json!(1.5), ""),
         (number(json!({"enum": [1, 2]})), json!(1.0), ""),
-        (json!({"type": "integer", "format": "int32"}), json!(2_147_483_648_u64), ""),
+        (
+            json!({"type": "integer", "format": "int32"}),
+            json!(2_147_483_648_u64),
+            "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in x",
+        ),
+        (json!({"type": "integer", "format": "int32"}), json!(-2_147_483_648_i64), ""),
+        (
+            json!({"type": "number", "format": "float"}),
+            json!(1e300),
+            "<nil>: Invalid value: \"\": Checked value must be of type number with format float in x",
+        ),
         (
             list(json!({"minItems": 1})),
             json!([]),

@@ -132,8 +132,8 @@ fn what_is_not_structural() {
             "properties[kind].type: Invalid value: \"integer\": must be string",
         ),
         (
-            x(json!({"type": "object", "anyOf": [{"properties": {"y": {"minimum": 1}}}]})),
-            "openAPIV3Schema.properties[x].properties[y]: Required value: because it is defined in openAPIV3Schema.properties[x].anyOf[0].properties[y]",
+            json!({"type": "object", "anyOf": [{"properties": {"y": {"minimum": 1}}}]}),
+            "openAPIV3Schema.properties[y]: Required value: because it is defined in openAPIV3Schema.anyOf[0].properties[y]",
         ),
         (
             x(json!({"type": "string", "oneOf": [{"type": "string"}]})),
