@@ -136,7 +136,7 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
             )));
         }
         create::authorize(call)?;
-        match create::named(call, decode::value(&new, served)?, false).await {
+        match create::named(call, decode::value(&new, served)?, Some(&applying.warnings)).await {
             Err(failure) if failure.is_taken() && attempt < ATTEMPTS => {}
             other => return other,
         }

@@ -38,7 +38,7 @@ pub(crate) async fn create(call: &Call, input: Input) -> Result<Response, Failur
     let given = |field| meta(&body.object, field);
     let generated = given("name").is_empty() && !given("generateName").is_empty();
     let now = time(call.app.now());
-    let how = How { strictness, dry, tracked: true };
+    let how = How { strictness, dry, owned: None };
     let mut attempt = 1;
     loop {
         let stamp = Stamp {
@@ -73,7 +73,7 @@ pub(crate) async fn by_name(call: &Call, body: Decoded) -> Result<Response, Fail
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
         return Err(Failure::conflict(&call.served, &call.name, &why));
     }
-    named(call, body, true).await
+    named(call, body, None).await
 }
 
 /// Whoever writes may also create.
@@ -89,8 +89,12 @@ pub(crate) fn authorize(call: &Call) -> Result<(), Failure> {
     super::access::check(&call.app, &call.identity, &ask)
 }
 
-/// Creates the object of the URL. Untracked, it already says who owns its fields.
-pub(crate) async fn named(call: &Call, mut body: Decoded, tracked: bool) -> Result<Response, Failure> {
+/// Creates the object of the URL.
+pub(crate) async fn named(
+    call: &Call,
+    mut body: Decoded,
+    owned: Option<&[String]>,
+) -> Result<Response, Failure> {
     let dry = call.query.dry_run()?;
     let strictness = call.query.strictness()?;
     let name = meta(&body.object, "name");
@@ -106,7 +110,7 @@ pub(crate) async fn named(call: &Call, mut body: Decoded, tracked: bool) -> Resu
     let now = time(call.app.now());
     let uid = uuid::Uuid::new_v4().to_string();
     let stamp = Stamp { namespace: &call.namespace, now: &now, uid, suffix: "" };
-    once(call, body, &stamp, How { strictness, dry, tracked }).await
+    once(call, body, &stamp, How { strictness, dry, owned }).await
 }
 
 /// What only a look at other objects can tell about a new one.
@@ -124,14 +128,14 @@ fn consult(call: &Call, body: &mut Value) -> Result<(), Failure> {
 
 /// How an object is created.
 #[derive(Clone, Copy)]
-struct How {
+struct How<'a> {
     strictness: Strictness,
     dry: bool,
-    /// Whether the object does not say yet who owns its fields.
-    tracked: bool,
+    /// The object already says who owns its fields, and this is what there was to warn of.
+    owned: Option<&'a [String]>,
 }
 
-async fn once(call: &Call, mut body: Decoded, stamp: &Stamp<'_>, how: How) -> Result<Response, Failure> {
+async fn once(call: &Call, mut body: Decoded, stamp: &Stamp<'_>, how: How<'_>) -> Result<Response, Failure> {
     let served = &call.served;
     let catalog = call.app.catalog();
     let track = call.track(&catalog, "", stamp.now);
@@ -139,15 +143,15 @@ async fn once(call: &Call, mut body: Decoded, stamp: &Stamp<'_>, how: How) -> Re
     let track = Track { unsent: Some(&unsent), ..track };
     consult(call, &mut body.object)?;
     let relevant = call.relevant("CREATE");
-    let mut warnings = Vec::new();
+    let mut warnings = how.owned.unwrap_or_default().to_vec();
     let (body, how) = if relevant.mutates() {
         let body = Box::pin(mutated(call, body, stamp, &track, how, &relevant, &mut warnings)).await?;
-        (body, How { tracked: false, ..how })
+        (body, How { owned: Some(&[]), ..how })
     } else {
         (body, how)
     };
     let Admitted { mut object, warnings: more } =
-        create::create(served, body, stamp, how.strictness, how.tracked.then_some(&track))?;
+        create::create(served, body, stamp, how.strictness, how.owned.is_none().then_some(&track))?;
     warnings.extend(more);
     call.check_grant(&object, None)?;
     if relevant.validates() {
@@ -231,13 +235,13 @@ async fn mutated(
     body: Decoded,
     stamp: &Stamp<'_>,
     track: &Track<'_>,
-    how: How,
+    how: How<'_>,
     relevant: &Relevant,
     warnings: &mut Vec<String>,
 ) -> Result<Decoded, Failure> {
     let unsent = track.unsent(&body.object);
     let mut draft = create::draft(&call.served, body, stamp, how.strictness)?;
-    if how.tracked {
+    if how.owned.is_none() {
         track.created(&mut draft.object, unsent);
     }
     warnings.extend(draft.warnings);

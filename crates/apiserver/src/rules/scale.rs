@@ -103,6 +103,12 @@ impl Owners<'_> {
 
     /// Says in a changed `Scale` who owns what now.
     pub(crate) fn updated(&self, old: &Value, new: &mut Value) {
+        // None are nothing, also where a client writes them.
+        if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut)
+            && spec.get("replicas").is_some_and(|replicas| *replicas == 0)
+        {
+            spec.remove("replicas");
+        }
         fields::update(&SCALE.target(), &self.track.writer, old, new);
     }
 

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::update::Scope;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::fields::{self, Set, Shape, Target, Version, Versions, Writer};
+use crate::object::meta;
 use crate::registry::{Catalog, Served};
 use crate::types;
 
@@ -84,6 +85,15 @@ fn server_written(group: &str, plural: &str) -> &'static [&'static [&'static [&'
     }
 }
 
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.values().any(has_null),
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 impl Track<'_> {
     fn target(&self, stale: bool) -> Target<'_> {
         Target {
@@ -135,7 +145,27 @@ impl Track<'_> {
                 &blank
             }
         };
-        fields::apply(&target, &self.writer, live, config, force).map_err(Failure::apply)
+        let applied = fields::apply(&target, &self.writer, live, config, force).map_err(Failure::apply)?;
+        self.check_emptied(&applied, old)?;
+        Ok(applied)
+    }
+
+    /// A part of a custom resource that its owner applied empty, and in which nothing is left, is null and not gone:
+    /// its schema has to allow that.
+    fn check_emptied(&self, applied: &Value, old: Option<&Value>) -> Result<(), Failure> {
+        let Some(schema) = self.served.schema.as_ref().filter(|_| has_null(applied)) else {
+            return Ok(());
+        };
+        let nulls: Vec<Cause> = schema
+            .validate(applied, old)
+            .into_iter()
+            .filter(|error| error.message.starts_with("Invalid value: \"null\""))
+            .map(Cause::from)
+            .collect();
+        if nulls.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::invalid(self.served, meta(applied, "name"), nulls))
     }
 
     pub(super) fn sibling(&self, api_version: &str) -> Option<&Served> {
