@@ -444,6 +444,22 @@ async fn a_service_leads_to_its_ready_pods() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_of_this_machine_are_endpoints_too() {
+    let bed = Bed::new();
+    let service =
+        json!({"metadata": {"name": "s"}, "spec": {"selector": {"app": "web"}, "clusterIP": "None"}});
+    bed.api.ok("POST", SERVICES, service).await;
+    bed.api.ok("POST", DEPLOYMENTS, deployment("web", 2, "nginx:1")).await;
+    bed.api.settle().await;
+    for pod in bed.pods().await {
+        bed.ready(&pod, "127.0.0.1").await;
+    }
+    let addresses = &bed.list(&format!("{ENDPOINTS}/s")).await["subsets"][0]["addresses"];
+    assert_eq!(addresses.as_array().map(Vec::len), Some(2), "{addresses}");
+    assert_eq!(addresses[0]["ip"], "127.0.0.1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_works_when_somebody_else_shall() {
     let api =
         Api::with(trainyard_apiserver::Server::options().clock(crate::harness::clock()).without_workloads());

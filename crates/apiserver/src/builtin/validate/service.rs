@@ -137,8 +137,19 @@ fn traffic(spec: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Whether the server's own controllers keep an object. Where the only node is this machine, pods have its loopback
+/// address, and that is where their services lead.
+fn is_kept_here(object: &Value) -> bool {
+    const MARKS: [(&str, &str); 2] = [
+        ("endpoints.kubernetes.io/managed-by", "endpoint-controller"),
+        ("endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"),
+    ];
+    let labels = object.pointer("/metadata/labels").unwrap_or(&NULL);
+    MARKS.iter().any(|(name, value)| text(labels, name) == *value)
+}
+
 /// An address that only the machine itself can reach leads nowhere.
-fn reachable(address: &str, path: &Path<'_>, errors: &mut Errors) {
+fn reachable(address: &str, kept_here: bool, path: &Path<'_>, errors: &mut Errors) {
     let Ok(parsed) = address.parse::<std::net::IpAddr>() else {
         errors.invalid(path, address, "must be a valid IP address");
         return;
@@ -146,7 +157,7 @@ fn reachable(address: &str, path: &Path<'_>, errors: &mut Errors) {
     if parsed.is_unspecified() {
         errors.invalid(path, address, &format!("may not be unspecified ({parsed})"));
     }
-    if parsed.is_loopback() {
+    if parsed.is_loopback() && !kept_here {
         errors.invalid(path, address, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
     }
     if let std::net::IpAddr::V4(parsed) = parsed
@@ -159,6 +170,7 @@ fn reachable(address: &str, path: &Path<'_>, errors: &mut Errors) {
 
 pub(super) fn endpoints(object: &Value, errors: &mut Errors) {
     let path = Path::Root("subsets");
+    let kept_here = is_kept_here(object);
     for (index, subset) in list(object, "subsets").iter().enumerate() {
         let place = path.index(index);
         let kinds = ["addresses", "notReadyAddresses"];
@@ -170,7 +182,7 @@ pub(super) fn endpoints(object: &Value, errors: &mut Errors) {
                 let list = place.field(kind);
                 let entry = list.index(at);
                 errors.address(&entry.field("ip"), text(address, "ip"));
-                reachable(text(address, "ip"), &entry.field("ip"), errors);
+                reachable(text(address, "ip"), kept_here, &entry.field("ip"), errors);
             }
         }
         let several = list(subset, "ports").len() > 1;
@@ -196,6 +208,7 @@ pub(super) fn slice(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
     slice_ports(object, errors);
     let path = Path::Root("endpoints");
+    let kept_here = is_kept_here(object);
     for (index, endpoint) in list(object, "endpoints").iter().enumerate() {
         let place = path.index(index);
         if list(endpoint, "addresses").is_empty() {
@@ -209,7 +222,7 @@ pub(super) fn slice(object: &Value, old: Option<&Value>, errors: &mut Errors) {
                 "IPv4" | "IPv6" if address.parse::<std::net::IpAddr>().is_err() => {
                     errors.address(&entry, address)
                 }
-                "IPv4" | "IPv6" => reachable(address, &entry, errors),
+                "IPv4" | "IPv6" => reachable(address, kept_here, &entry, errors),
                 _ => {}
             }
         }
