@@ -11,6 +11,9 @@ const TOLERATED_SECONDS: i64 = 300;
 
 /// A pod. `new` when it is being created.
 pub(super) fn pod(object: &mut Fields, new: bool) {
+    if let Some(status) = below(object, "status") {
+        addresses(status);
+    }
     let created = object.get("metadata").and_then(|m| m.get("creationTimestamp")).cloned();
     let Some(spec) = made(object, "spec") else { return };
     pod_spec(spec);
@@ -42,6 +45,16 @@ pub(super) fn pod(object: &mut Fields, new: bool) {
             );
         }
         object.insert("status".into(), status);
+    }
+}
+
+/// A pod's only address is also the first of all.
+fn addresses(status: &mut Fields) {
+    let address = read(status, "podIP");
+    let first = status.get("podIPs").and_then(|all| all.get(0)?.get("ip")?.as_str());
+    if !address.is_empty() && first != Some(address) {
+        let all = json!([{ "ip": address }]);
+        status.insert("podIPs".into(), all);
     }
 }
 
