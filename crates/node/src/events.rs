@@ -84,7 +84,7 @@ fn event(node: &str, pod: &Pod, type_: &str, reason: &str, message: String, now:
     Event {
         metadata: ObjectMeta {
             namespace: meta.namespace.clone(),
-            generate_name: Some(format!("{}.", meta.name.as_deref().unwrap_or_default())),
+            generate_name: Some(format!("{}-", meta.name.as_deref().unwrap_or_default())),
             ..ObjectMeta::default()
         },
         involved_object: ObjectReference {
