@@ -183,7 +183,10 @@ fn schema(version: &Value, path: &str, causes: &mut Vec<Cause>) {
     causes.extend(errors.into_iter().map(Cause::from).map(|mut cause| {
         cause.field = format!("{path}.{}", cause.field);
         // A text may name another place in the schema.
-        cause.message = cause.message.replace("defined in openAPI", &format!("defined in {path}.openAPI"));
+        for place in ["defined in ", "schema within "] {
+            cause.message =
+                cause.message.replace(&format!("{place}openAPI"), &format!("{place}{path}.openAPI"));
+        }
         cause
     }));
 }

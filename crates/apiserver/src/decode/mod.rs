@@ -1,7 +1,7 @@
 //! Request bodies as objects: what a real server's decoder accepts, drops, completes and refuses, in its words.
 
 pub(crate) mod json;
-mod moment;
+pub(crate) mod moment;
 #[cfg(test)]
 mod tests;
 mod typed;

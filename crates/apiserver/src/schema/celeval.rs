@@ -9,7 +9,7 @@ use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Value as Cel};
 use serde_json::Value;
 
-use super::celcheck::TYPES;
+use super::celexpand;
 use super::celparse::{Expression, STACK};
 use super::celvalue::convert;
 use super::correlate::OldItems;
@@ -24,12 +24,16 @@ const SHALLOW: usize = 20;
 /// Longest message a `messageExpression` may produce.
 const MAX_MESSAGE: usize = 5 << 10;
 
+/// Names of types, usable as values.
+const TYPES: [&str; 9] = ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type"];
+
 /// All functions, registered once: that takes longer than any rule.
 pub(super) static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
     let mut context = Context::default().with_all();
     // Two functions of the language itself that the interpreter lacks.
     context.add_function("dyn", |value: Cel| -> Result<Cel, ExecutionError> { Ok(value) });
     context.add_function("type", |value: Cel| Arc::new(type_text(&value).to_owned()));
+    celexpand::register(&mut context);
     for name in TYPES {
         context.add_variable_from_value(name, Cel::String(Arc::new(name.to_owned())));
     }

@@ -51,9 +51,14 @@ pub(super) fn convert(node: &Node, value: &Value, needs: &Needs, resource: bool)
             let mut map = HashMap::new();
             for (name, child) in object {
                 if let Some(property) = node.properties.get(name) {
-                    let name = escape(name);
-                    if needs.wants(&name) {
-                        map.insert(key(name), convert(property, child, &Needs::All, property.embedded));
+                    let escaped = escape(name);
+                    let bare = is_reserved(name) && needs.wants(name);
+                    if bare || needs.wants(&escaped) {
+                        let value = convert(property, child, &Needs::All, property.embedded);
+                        if bare {
+                            map.insert(key(name.clone()), value.clone());
+                        }
+                        map.insert(key(escaped), value);
                     }
                 } else if resource && matches!(name.as_str(), "apiVersion" | "kind") {
                     map.insert(key(name.clone()), raw(child));
@@ -109,32 +114,38 @@ fn string(node: &Node, text: &str) -> Cel {
     }
 }
 
+/// Words of the language. A property of such a name can be written escaped or as it is.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// The name under which a property is reachable in CEL: reserved words and some characters are escaped.
 pub(super) fn escape(name: &str) -> String {
-    const RESERVED: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return format!("__{name}__");
     }
     if !name.contains("__") && !name.contains(['.', '-', '/']) {

@@ -82,6 +82,12 @@ impl FieldError {
         Self::with_value(field.into(), FieldReason::Invalid, value, detail.as_ref())
     }
 
+    /// A value that is not allowed, in words of its own.
+    pub fn invalid_shown(field: impl Into<String>, shown: &str, detail: impl AsRef<str>) -> Self {
+        let message = format!("{}: {shown}: {}", FieldReason::Invalid.title(), detail.as_ref());
+        Self { field: named(field.into()), reason: FieldReason::Invalid, message }
+    }
+
     /// A value that is not allowed and too large to be quoted.
     pub fn invalid_unquoted(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
         Self::plain(field.into(), FieldReason::Invalid, detail.as_ref())

@@ -8,6 +8,7 @@
 
 mod celcheck;
 mod celeval;
+mod celexpand;
 mod celparse;
 mod celvalue;
 mod condition;
@@ -22,6 +23,7 @@ mod path;
 mod pattern;
 mod prune;
 mod rules;
+mod rulesource;
 mod structure;
 #[cfg(test)]
 mod tests;

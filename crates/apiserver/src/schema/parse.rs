@@ -33,31 +33,39 @@ struct At<'a> {
     path: &'a str,
     level: Level,
     depth: usize,
-    correlated: bool,
+    /// The outermost place around this one below which old and new values cannot be told to be the same.
+    uncorrelated: Option<&'a str>,
 }
 
-impl At<'_> {
+impl<'a> At<'a> {
     /// A part of the node that stands here. Parts of a branch are branches.
-    fn below<'b>(&self, path: &'b str, level: Level, correlated: bool) -> At<'b> {
+    fn below<'b>(&self, path: &'b str, level: Level, correlated: bool) -> At<'b>
+    where
+        'a: 'b,
+    {
         let level = if matches!(self.level, Level::Branch { .. }) { self.level } else { level };
-        At { path, level, depth: self.depth + 1, correlated }
+        let uncorrelated = self.uncorrelated.or_else(|| (!correlated).then_some(self.path));
+        At { path, level, depth: self.depth + 1, uncorrelated }
     }
 }
 
 /// Reads a whole schema.
 pub(super) fn parse(schema: &Value) -> Result<Node, Vec<FieldError>> {
-    let mut parser = Parser { errors: Vec::new(), patterns: HashMap::new() };
-    let at = At { path: "openAPIV3Schema", level: Level::Root, depth: 0, correlated: true };
+    let mut parser = Parser { errors: Vec::new(), rule_errors: Vec::new(), patterns: HashMap::new() };
+    let at = At { path: "openAPIV3Schema", level: Level::Root, depth: 0, uncorrelated: None };
     let root = parser.node(schema, at);
-    if parser.errors.is_empty() {
+    if parser.errors.is_empty() && parser.rule_errors.is_empty() {
         return Ok(root);
     }
     parser.errors.sort_by_cached_key(ToString::to_string);
+    parser.errors.append(&mut parser.rule_errors);
     Err(parser.errors)
 }
 
 struct Parser {
     errors: Vec<FieldError>,
+    /// What is wrong with rules is told after everything else.
+    rule_errors: Vec<FieldError>,
     /// Patterns compiled so far: a pod template has the same one for each of its many quantities.
     patterns: HashMap<String, Regex>,
 }
@@ -72,6 +80,7 @@ impl Parser {
             self.errors.push(FieldError::forbidden(at.path, "the schema is nested too deeply"));
             return Node::default();
         }
+        let before = self.errors.len();
         structure::forbidden(schema, at.path, at.level, &mut self.errors);
         let mut node = Node {
             kind: self.kind(schema, at.path),
@@ -91,8 +100,12 @@ impl Parser {
         }
         if let Some(rules) = schema.get("x-kubernetes-validations").filter(|r| !r.is_null()) {
             let resource = at.level == Level::Root || node.embedded;
-            let place = Place { path: at.path, resource, correlated: at.correlated };
-            node.rules = rules::compile(rules, &node, &place, &mut self.errors);
+            let place = Place { resource, uncorrelated: at.uncorrelated };
+            let sources = rules::read(rules, &node, at.path, &mut self.errors);
+            // Rules over a schema that is wrong would say nothing that helps.
+            if self.errors.len() == before {
+                node.rules = rules::compile(sources, &node, &place, &mut self.rule_errors);
+            }
         }
         node.has_rules = !node.rules.is_empty()
             || node.properties.values().any(|n| n.has_rules)
@@ -137,7 +150,7 @@ impl Parser {
             node.properties = HashMap::with_capacity(properties.len());
             for (name, property) in properties {
                 let path = format!("{}.properties[{name}]", at.path);
-                let correlated = at.correlated && !node.atomic_map;
+                let correlated = !node.atomic_map;
                 let child = self.node(property, at.below(&path, Level::Field, correlated));
                 if child.default.is_some() {
                     node.defaulted.push(name.clone());
@@ -153,7 +166,7 @@ impl Parser {
             }
             Some(items) => {
                 let path = format!("{}.items", at.path);
-                let correlated = at.correlated && matches!(node.list, ListType::Map(_));
+                let correlated = matches!(node.list, ListType::Map(_));
                 node.items = Some(Box::new(self.node(items, at.below(&path, Level::Item, correlated))));
             }
         }
@@ -166,8 +179,7 @@ impl Parser {
             }
             Some(values) => {
                 let path = format!("{}.additionalProperties", at.path);
-                let correlated = at.correlated && !node.atomic_map;
-                let values = self.node(values, at.below(&path, Level::Field, correlated));
+                let values = self.node(values, at.below(&path, Level::Field, true));
                 node.additional = Additional::Schema(Box::new(values));
             }
         }
@@ -222,7 +234,7 @@ impl Parser {
     fn branch(&mut self, schema: &Value, path: &str, node: &Node, at: At<'_>) -> Node {
         let typed = node.int_or_string || at.level == (Level::Branch { typed: true });
         let level = Level::Branch { typed };
-        let branch = self.node(schema, At { path, level, depth: at.depth + 1, correlated: false });
+        let branch = self.node(schema, At { path, level, depth: at.depth + 1, uncorrelated: Some(path) });
         // Below the root a real server does not look.
         if at.level == Level::Root {
             structure::skeleton(&branch, node, path, at.path, &mut self.errors);

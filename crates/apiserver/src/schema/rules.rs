@@ -1,15 +1,17 @@
-//! Reading `x-kubernetes-validations`.
+//! Compiling `x-kubernetes-validations`.
 
 use std::collections::HashSet;
 
 use kube_cel::cel::common::ast::{Expr, IdedExpr, SelectExpr};
 use serde_json::Value;
 
-use super::celcheck;
+use super::celcheck::{self, Outcome};
 use super::celparse::{Expression, parts};
 use super::celvalue::Needs;
 use super::error::{FieldError, FieldReason};
 use super::node::Node;
+use super::rulesource::Source;
+pub(super) use super::rulesource::read;
 
 /// One compiled rule.
 #[derive(Debug)]
@@ -31,159 +33,93 @@ pub(super) struct Rule {
 
 /// Where rules stand.
 pub(super) struct Place<'a> {
-    pub(super) path: &'a str,
     /// The node is the root of a resource, where `metadata` is visible.
     pub(super) resource: bool,
-    /// Old and new value can be told to be the same thing: not inside lists without keys.
-    pub(super) correlated: bool,
+    /// Where the part of the schema begins in which old and new value cannot be told to be the same thing.
+    pub(super) uncorrelated: Option<&'a str>,
 }
 
 /// Compiles the rules of a node.
 pub(super) fn compile(
-    list: &Value,
+    sources: Vec<Source>,
     node: &Node,
     place: &Place<'_>,
     errors: &mut Vec<FieldError>,
 ) -> Vec<Rule> {
-    let Value::Array(list) = list else {
-        errors.push(FieldError::invalid(place.path, list, "must be a list of rules"));
-        return Vec::new();
-    };
-    let mut rules = Vec::new();
-    for (index, raw) in list.iter().enumerate() {
-        let path = format!("{}.x-kubernetes-validations[{index}]", place.path);
-        match compile_rule(raw, node, place, &path) {
-            Ok(rule) => rules.push(rule),
-            Err(error) => errors.push(error),
-        }
-    }
-    rules
+    sources.into_iter().filter_map(|source| compile_rule(source, node, place, errors)).collect()
 }
 
-fn compile_rule(raw: &Value, node: &Node, place: &Place<'_>, path: &str) -> Result<Rule, FieldError> {
-    let source = Source::read(raw, path)?;
-    let scope = celcheck::Scope { node, resource: place.resource, typed_old: !source.optional_old };
-    let program = compile_expression(&source.rule, &scope, &format!("{path}.rule"))?;
-    let message_program = match &source.message_expression {
-        Some(text) => Some(compile_expression(text, &scope, &format!("{path}.messageExpression"))?),
-        None => None,
+fn compile_rule(
+    source: Source,
+    node: &Node,
+    place: &Place<'_>,
+    errors: &mut Vec<FieldError>,
+) -> Option<Rule> {
+    let path = &source.path;
+    let optional_old = source.optional_old == Some(true);
+    let scope = celcheck::Scope { node, resource: place.resource, typed_old: !optional_old };
+    let wrong = |part: &str, detail: String| {
+        FieldError::invalid_shown(format!("{path}.{part}"), &source.shown(), detail)
     };
-    let transition = mentions(&program.expr, "oldSelf");
-    if transition && !place.correlated {
-        let detail = "oldSelf cannot be used on the uncorrelatable portion of the schema";
-        return Err(FieldError::invalid(format!("{path}.rule"), &Value::from(source.rule), detail));
+    let program = match compile_rule_text(&source.rule, scope) {
+        Ok(program) => Some(program),
+        Err(detail) => {
+            errors.push(wrong("rule", detail));
+            None
+        }
+    };
+    let text = source.message_expression.as_deref().filter(|_| program.is_some());
+    let message_program = match text.map(|text| compile_message(text, scope)) {
+        Some(Err(detail)) => {
+            errors.push(wrong("messageExpression", detail));
+            None
+        }
+        other => other.and_then(Result::ok),
+    };
+    let transition = program.as_ref().is_some_and(|program| mentions(&program.expr, "oldSelf"));
+    if transition && let Some(around) = place.uncorrelated {
+        let detail =
+            format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {around}");
+        errors.push(FieldError::invalid(format!("{path}.rule"), &Value::from(source.rule.as_str()), detail));
     }
-    if source.optional_old && !transition {
+    if let Some(optional) = source.optional_old.filter(|_| !transition) {
         let detail = "may not be set if oldSelf is not used in rule";
-        return Err(FieldError::invalid(format!("{path}.optionalOldSelf"), &Value::from(true), detail));
+        errors.push(FieldError::invalid(format!("{path}.optionalOldSelf"), &Value::from(optional), detail));
     }
+    let program = program?;
     let mut needs = Some(HashSet::new());
     for program in std::iter::once(&program).chain(&message_program) {
         collect_needs(&program.expr, &mut needs);
     }
-    Ok(Rule {
-        reason: reason(source.reason, path)?,
-        field_path: field_path(source.field_path, node, path)?,
+    Some(Rule {
+        reason: source.field_reason(),
         needs: needs.map_or(Needs::All, Needs::Only),
         message: source.message.map(|m| m.trim().to_owned()).filter(|m| !m.is_empty()),
         text: source.rule.trim().to_owned(),
+        field_path: source.checked_path,
         program,
         message_program,
         transition,
-        optional_old: source.optional_old,
+        optional_old,
     })
 }
 
-/// A rule as written.
-struct Source {
-    rule: String,
-    message: Option<String>,
-    message_expression: Option<String>,
-    reason: Option<String>,
-    field_path: Option<String>,
-    optional_old: bool,
-}
-
-impl Source {
-    fn read(raw: &Value, path: &str) -> Result<Self, FieldError> {
-        let text = |name: &str| match raw.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(other) => Err(FieldError::invalid(format!("{path}.{name}"), other, "must be a string")),
-        };
-        let Some(rule) = text("rule")?.filter(|rule| !rule.trim().is_empty()) else {
-            return Err(FieldError::required(format!("{path}.rule"), "rule is not specified"));
-        };
-        let message = text("message")?;
-        if message.as_ref().is_some_and(|m| m.trim().contains('\n')) {
-            let detail = "message must not contain line breaks";
-            return Err(FieldError::invalid(format!("{path}.message"), &Value::from(message), detail));
-        }
-        if message.is_none() && rule.trim().contains('\n') {
-            let detail = "message must be specified if rule contains line breaks";
-            return Err(FieldError::required(format!("{path}.message"), detail));
-        }
-        Ok(Self {
-            rule,
-            message,
-            message_expression: text("messageExpression")?,
-            reason: text("reason")?,
-            field_path: text("fieldPath")?,
-            optional_old: raw.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
-        })
+fn compile_rule_text(text: &str, scope: celcheck::Scope<'_>) -> Result<Expression, String> {
+    let (program, outcome) = Expression::compile(text, || celcheck::check(text, scope))
+        .map_err(|why| format!("compilation failed: {why}"))?;
+    match outcome {
+        Outcome::Bool | Outcome::Unknown => Ok(program),
+        Outcome::Text | Outcome::Other => Err("cel expression must evaluate to a bool".to_owned()),
     }
 }
 
-fn compile_expression(text: &str, scope: &celcheck::Scope<'_>, path: &str) -> Result<Expression, FieldError> {
-    Expression::parse(text)
-        .and_then(|program| celcheck::check(&program.expr, scope).map(|()| program))
-        .map_err(|e| FieldError::invalid(path, &Value::from(text), format!("compilation failed: {e}")))
-}
-
-fn reason(reason: Option<String>, path: &str) -> Result<FieldReason, FieldError> {
-    match reason.as_deref() {
-        None | Some("FieldValueInvalid") => Ok(FieldReason::Invalid),
-        Some("FieldValueForbidden") => Ok(FieldReason::Forbidden),
-        Some("FieldValueRequired") => Ok(FieldReason::Required),
-        Some("FieldValueDuplicate") => Ok(FieldReason::Duplicate),
-        Some(other) => {
-            let supported =
-                ["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"]
-                    .map(Value::from);
-            Err(FieldError::not_supported(format!("{path}.reason"), &Value::from(other), &supported))
-        }
+fn compile_message(text: &str, scope: celcheck::Scope<'_>) -> Result<Expression, String> {
+    let (program, outcome) = Expression::compile(text, || celcheck::check(text, scope))
+        .map_err(|why| format!("messageExpression compilation failed: {why}"))?;
+    match outcome {
+        Outcome::Text | Outcome::Unknown => Ok(program),
+        Outcome::Bool | Outcome::Other => Err("messageExpression must evaluate to a string".to_owned()),
     }
-}
-
-/// Checks `.a.b` or `['a.b'].c` against the schema and returns it in the form errors use.
-fn field_path(field_path: Option<String>, node: &Node, path: &str) -> Result<String, FieldError> {
-    let Some(source) = field_path else {
-        return Ok(String::new());
-    };
-    let wrong = |detail: &str| {
-        FieldError::invalid(
-            format!("{path}.fieldPath"),
-            &Value::from(source.as_str()),
-            format!("fieldPath must be a valid path: {detail}"),
-        )
-    };
-    let mut out = String::new();
-    let mut node = node;
-    let mut rest = source.as_str();
-    while !rest.is_empty() {
-        let (name, next) = if let Some(quoted) = rest.strip_prefix("['") {
-            quoted.split_once("']").ok_or_else(|| wrong("unterminated string"))?
-        } else if let Some(plain) = rest.strip_prefix('.') {
-            plain.split_at_checked(plain.find(['.', '[']).unwrap_or(plain.len())).unwrap_or((plain, ""))
-        } else {
-            return Err(wrong("expected [ or ."));
-        };
-        let declared = node.properties.contains_key(name);
-        node = node.child(name).ok_or_else(|| wrong("does not refer to a valid field"))?;
-        out.push_str(&if declared { format!(".{name}") } else { format!("[{name}]") });
-        rest = next;
-    }
-    if out.is_empty() { Err(wrong("is empty")) } else { Ok(out) }
 }
 
 fn mentions(expr: &IdedExpr, name: &str) -> bool {

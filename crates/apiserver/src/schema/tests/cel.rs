@@ -44,21 +44,29 @@ fn rules_hold_or_not() {
         "self.list.map(i, i.n).sum() == 3",
         "self.map['x-y'] == 1 && 'z' in self.map && self.map.all(k, self.map[k] > 0)",
         "has(self.n) && !has(self.map.nope)",
-        "self.__null__ == null",
+        "dyn(self.__null__) == null",
         "quantity('1Gi').isGreaterThan(quantity('1Mi'))",
-        "cel.bind(m, self.map, m.z == 2)",
+        "self.map.all(k, v, k != '' && v > 0) && self.map.exists(k, v, k == 'z' && v == 2)",
+        "!self.map.all(k, v, v > 1) && self.map.existsOne(k, v, v > 1)",
+        "self.list.all(i, item, i + 1 == item.n) && !self.list.exists(i, item, i == item.n)",
+        "self.map.transformList(k, v, v > 1, k) == ['z']",
+        "self.map.transformMap(k, v, v + 1) == {'x-y': 2, 'z': 3}",
+        "self.list.transformMapEntry(i, item, {string(item.n): i}) == {'1': 0, '2': 1}",
+        "self.list.sortBy(item, -item.n).map(item, item.n) == [2, 1]",
+        "self.?s.optMap(v, v + 'd').optMap(v, v + 'e').hasValue()",
+        "self.?s.optFlatMap(v, optional.of(v)).hasValue()",
+        "self.?s.optMap(v, v + 'd').optMap(v, v + 'e').optFlatMap(v, optional.of(v.size())).orValue(0) == 5",
+        "self.namespace == 'w' && !!self.b && !(!!!self.b)",
         "self.?s.orValue('x') == 'abc'",
         "self.?s.optMap(v, v + 'd').orValue('x') == 'abcd'",
         "dyn(self.n) == 3",
         "self.n in [1, 2, 3]",
-        "self.free.deep.er == 1",
         "[1, 2].all(x, [3, 4].all(y, x < y && self.n > 0))",
     ] {
         assert_eq!(eval(rule, spec.clone(), None), "", "{rule}");
     }
     assert_eq!(eval("self.n > 3", spec.clone(), None), "spec: Invalid value: no");
     assert_eq!(eval("self.n / 0 == 1", spec.clone(), None).split(" evaluating").nth(1), Some(" rule: no"));
-    assert!(eval("self.s", spec.clone(), None).contains("rule evaluated to string instead of bool"));
     assert!(eval("self.map.missing == 1", spec, None).contains("evaluating rule"));
 }
 
@@ -118,7 +126,7 @@ fn rules_that_do_not_compile() {
     for (rule, expected) in [
         (
             json!({"rule": "self.n >"}),
-            "openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: \"self.n >\": compilation failed: ",
+            "openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value: {\"Rule\":\"self.n \\u003e\",\"Message\":\"\",\"MessageExpression\":\"\",\"Reason\":null,\"FieldPath\":\"\",\"OptionalOldSelf\":null}: compilation failed: ",
         ),
         (json!({"rule": ""}), "x-kubernetes-validations[0].rule: Required value: rule is not specified"),
         (json!({"rule": "self.m == 1"}), "undefined field 'm'"),
@@ -126,14 +134,26 @@ fn rules_that_do_not_compile() {
         (json!({"rule": "self.list.all(i, i.m == 1)"}), "undefined field 'm'"),
         (json!({"rule": "self.list[0].m == 1"}), "undefined field 'm'"),
         (json!({"rule": "self.s.m == 1"}), "type 'string' does not support field selection"),
+        (json!({"rule": "self.free.deep.er == 1"}), "undefined field 'deep'"),
+        (json!({"rule": "self.s"}), "cel expression must evaluate to a bool"),
+        (json!({"rule": "true", "messageExpression": "1"}), "messageExpression must evaluate to a string"),
         (json!({"rule": "other == 1"}), "undeclared reference to 'other'"),
         (json!({"rule": "paint(self.n)"}), "undeclared reference to 'paint'"),
         (json!({"rule": "true", "messageExpression": "'"}), "messageExpression: Invalid value"),
-        (json!({"rule": "true", "message": "a\nb"}), "message must not contain line breaks"),
+        (
+            json!({"rule": "true", "message": "a\nb"}),
+            "[0].message: Invalid value: \"a\\nb\": must not contain line breaks",
+        ),
         (json!({"rule": "true &&\ntrue"}), "message must be specified if rule contains line breaks"),
-        (json!({"rule": "true", "reason": "Because"}), "supported values: \"FieldValueInvalid\""),
-        (json!({"rule": "true", "fieldPath": ".nope"}), "does not refer to a valid field"),
-        (json!({"rule": "true", "fieldPath": "s"}), "expected [ or ."),
+        (
+            json!({"rule": "true", "reason": "Because"}),
+            "supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\"",
+        ),
+        (
+            json!({"rule": "true", "fieldPath": ".nope"}),
+            "fieldPath: Invalid value: \".nope\": must be a valid path",
+        ),
+        (json!({"rule": "true", "fieldPath": "s"}), "must be a valid path"),
         (json!({"rule": "true", "optionalOldSelf": true}), "may not be set if oldSelf is not used in rule"),
         (json!({"rule": format!("{}true{}", "(".repeat(500), ")".repeat(500))}), "compilation failed"),
         (json!({"rule": format!("{}true", "true ? true : ".repeat(500))}), "compilation failed"),

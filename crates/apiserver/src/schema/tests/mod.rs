@@ -3,6 +3,7 @@
 mod cel;
 mod objects;
 mod properties;
+mod rules;
 mod structural;
 
 use serde_json::{Value, json};
