@@ -102,6 +102,7 @@ fn unexpected(byte: u8, place: &str) -> String {
         b'\t' => "\\t".to_owned(),
         b'\r' => "\\r".to_owned(),
         ..0x20 | 0x7f => format!("\\x{byte:02x}"),
+        0x80..=0xa0 | 0xad => format!("\\u{byte:04x}"),
         _ => char::from(byte).to_string(),
     };
     format!("invalid character '{shown}' {place}")

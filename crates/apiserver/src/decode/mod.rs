@@ -5,9 +5,9 @@ pub(crate) mod moment;
 #[cfg(test)]
 mod tests;
 mod typed;
+pub(crate) mod yaml;
 
 use serde_json::{Map, Value};
-use serde_saphyr::DuplicateKeyPolicy;
 
 use self::json::{Members, Node};
 use crate::failure::{Cause, Failure};
@@ -33,7 +33,10 @@ impl Decoded {
 
     /// Why an object is refused on which there are remarks.
     pub(crate) fn strict_error(remarks: &[String], patched: Option<&str>, served: &Served) -> Failure {
-        let why = format!("strict decoding error: {}", remarks.join(", "));
+        // Keys that are there twice in YAML are found by its parser, which puts them below a line of its own.
+        let head =
+            if remarks.first().is_some_and(|first| first.ends_with(yaml::TWICE)) { yaml::HEAD } else { "" };
+        let why = format!("strict decoding error: {head}{}", remarks.join(", "));
         match patched {
             Some(quoted) => Failure::patched(quoted, &why),
             None => Kind::of(served).mistyped(why),
@@ -192,18 +195,15 @@ pub(crate) fn json(bytes: &[u8], wanted: Kind<'_>) -> Result<Decoded, Failure> {
 
 /// Decodes a YAML body. The parser of YAML keeps no order, so remarks come in the order of the names.
 pub(crate) fn yaml(bytes: &[u8], wanted: Kind<'_>) -> Result<Decoded, Failure> {
-    let options =
-        serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
-    let value: Value = match bytes.trim_ascii() {
-        b"" => Value::Null,
-        _ => serde_saphyr::from_slice_with_options(bytes, options)
-            .map_err(|error| wanted.unrecognized(format!("yaml: {error}"), bytes))?,
-    };
+    let value = yaml::read(bytes).map_err(|error| wanted.unrecognized(error, bytes))?;
     let node = Node::of(&value);
     let found = interpret(&node).map_err(|error| {
         wanted.unrecognized(format!("couldn't get version/kind; json parse error: {error}"), bytes)
     })?;
-    document(node, &found, wanted, bytes).map_err(|problem| wanted.failure(problem, bytes))
+    let mut decoded =
+        document(node, &found, wanted, bytes).map_err(|problem| wanted.failure(problem, bytes))?;
+    decoded.remarks.splice(0..0, yaml::duplicate(bytes));
+    Ok(decoded)
 }
 
 /// Decodes an object that was made from a stored one.

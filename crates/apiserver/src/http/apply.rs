@@ -2,12 +2,11 @@
 
 use axum::response::Response;
 use serde_json::Value;
-use serde_saphyr::{DuplicateKeyPolicy, Error};
 
 use super::body::Input;
 use super::update::{Base, modify};
 use super::{Call, create, manager, reply};
-use crate::decode;
+use crate::decode::{self, yaml};
 use crate::failure::Failure;
 use crate::object::{meta, time};
 use crate::rules::admit::Strictness;
@@ -41,12 +40,7 @@ fn read_config(bytes: &[u8], strictness: Strictness) -> Result<(Value, Vec<Strin
     if let Ok(value @ Value::Object(_)) = serde_json::from_slice(bytes) {
         return Ok((value, Vec::new()));
     }
-    let read = |duplicate_keys| {
-        let options = serde_saphyr::options! { duplicate_keys: duplicate_keys, with_snippet: false };
-        serde_saphyr::from_slice_with_options::<Value>(bytes, options)
-    };
-    let value = read(DuplicateKeyPolicy::LastWins)
-        .map_err(|error| bad(format!("error converting YAML to JSON: yaml: {}", told(&error.to_string()))))?;
+    let value = yaml::read(bytes).map_err(|error| bad(format!("error converting YAML to JSON: {error}")))?;
     let value = match value {
         Value::Null => Value::Object(serde_json::Map::new()),
         value @ Value::Object(_) => value,
@@ -58,29 +52,17 @@ fn read_config(bytes: &[u8], strictness: Strictness) -> Result<(Value, Vec<Strin
             )));
         }
     };
-    let twice = match (strictness, read(DuplicateKeyPolicy::Error)) {
-        (Strictness::Strict | Strictness::Warn, Err(Error::DuplicateMappingKey { key, location })) => {
-            format!("line {}: key {:?} already set in map", location.line(), key.unwrap_or_default())
-        }
-        _ => return Ok((value, Vec::new())),
+    let told = matches!(strictness, Strictness::Strict | Strictness::Warn);
+    let Some(twice) = told.then(|| yaml::duplicate(bytes)).flatten() else {
+        return Ok((value, Vec::new()));
     };
     if strictness == Strictness::Warn {
         return Ok((value, vec![twice]));
     }
     Err(Failure::bad_request(format!(
-        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {twice}"
+        "error strict decoding YAML: error converting YAML to JSON: {}{twice}",
+        yaml::HEAD
     )))
-}
-
-/// What is wrong with YAML, in the order other software says it: the line first, unless it is the first.
-fn told(error: &str) -> String {
-    let Some((why, place)) = error.rsplit_once(" at line ") else {
-        return error.to_owned();
-    };
-    match place.split(',').next().unwrap_or_default() {
-        "1" => why.to_owned(),
-        line => format!("line {line}: {why}"),
-    }
 }
 
 /// What a value is called by those who expected an object.

@@ -2,12 +2,12 @@
 
 use axum::response::Response;
 use bytes::Bytes;
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Call;
+use super::continued::Token;
 use super::negotiate::Encoding;
 use super::reply::{self, Render};
 use super::select::Selection;
@@ -21,35 +21,6 @@ use crate::tables;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How many objects are looked at in one step when a selector decides which count.
 const STEP: usize = 1000;
-
-/// Where a list goes on, opaque to clients. Revision 0 means "whatever is current".
-#[derive(Debug, PartialEq, Eq)]
-struct Token {
-    revision: u64,
-    /// How many objects were left after the last page.
-    left: usize,
-    after: String,
-}
-
-impl Token {
-    fn write(&self) -> String {
-        format!("{}.{}.{}", self.revision, self.left, utf8_percent_encode(&self.after, NON_ALPHANUMERIC))
-    }
-
-    fn read(text: &str) -> Result<Self, Failure> {
-        let parse = || {
-            let mut parts = text.splitn(3, '.');
-            let revision = parts.next()?.parse().ok()?;
-            let left = parts.next()?.parse().ok()?;
-            let after = percent_decode_str(parts.next()?).decode_utf8().ok()?.into_owned();
-            Some(Self { revision, left, after })
-        };
-        parse().ok_or_else(|| {
-            let why = "invalid continue token: continue key is not valid: it was not made by this server";
-            Failure::bad_request(why)
-        })
-    }
-}
 
 /// Which state a list shows.
 enum At {
@@ -241,20 +212,6 @@ pub(crate) fn answer(call: &Call, metadata: &Value, items: &[Arc<Stored>]) -> Re
             let typed = served.custom || call.encoding == Encoding::Protobuf;
             let texts = if typed { texts } else { untyped(served, texts)? };
             reply::list((&served.api_version, &served.list_kind), metadata, &texts, call.encoding)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_survive_the_trip() {
-        let token = Token { revision: 7, left: 3, after: "ns/a.b".into() };
-        assert_eq!(Token::read(&token.write()).unwrap(), token);
-        for bad in ["", "x", "1.2", "1.x.a", "1.2.%ff"] {
-            assert!(Token::read(bad).is_err(), "{bad}");
         }
     }
 }

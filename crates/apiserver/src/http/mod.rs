@@ -3,6 +3,7 @@
 mod access;
 mod apply;
 mod body;
+mod continued;
 mod create;
 mod delete;
 mod encode;

@@ -36,6 +36,8 @@ pub(crate) struct Step {
     pub(crate) body: Option<Value>,
     /// Sent as it is.
     pub(crate) text: Option<String>,
+    /// Blanks are added until the body has this many bytes.
+    pub(crate) pad: usize,
     /// Bytes in base64.
     pub(crate) base64: Option<String>,
     /// Bytes of an earlier answer that was kept by `keep`.

@@ -172,7 +172,9 @@ impl Runner<'_> {
         let body = if let Some(body) = &step.body {
             Some(Bytes::from(self.fill(&body.to_string())))
         } else if let Some(text) = &step.text {
-            Some(Bytes::from(self.fill(text)))
+            let text = self.fill(text);
+            let blanks = " ".repeat(step.pad.saturating_sub(text.len()));
+            Some(Bytes::from(text + &blanks))
         } else if let Some(text) = &step.base64 {
             let bytes = base64::engine::general_purpose::STANDARD.decode(text);
             Some(Bytes::from(bytes.map_err(|e| e.to_string())?))
