@@ -82,7 +82,7 @@ impl<'n> Checker<'n> {
     }
 
     fn type_name(&self, name: &str) -> Option<Type<'n>> {
-        table::type_named(name).map(|named| Type::Type(Some(named.into())))
+        table::type_named(name).map(|named| Type::Meta(Some(named.into())))
     }
 
     fn select(&mut self, at: usize, operand: &Tree, field: &str, optional: bool) -> Type<'n> {
@@ -201,7 +201,7 @@ impl<'n> Checker<'n> {
         match declared {
             Type::List(item) => Type::list(self.instance(item, parameters)),
             Type::Optional(inner) => Type::optional(self.instance(inner, parameters)),
-            Type::Type(Some(inner)) => Type::Type(Some(self.instance(inner, parameters).into())),
+            Type::Meta(Some(inner)) => Type::Meta(Some(self.instance(inner, parameters).into())),
             Type::Map(key, value) => {
                 Type::map(self.instance(key, parameters), self.instance(value, parameters))
             }

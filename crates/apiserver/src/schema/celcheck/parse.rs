@@ -306,11 +306,8 @@ impl Parser {
     /// `a.b.C{…}`. What is inside is not looked at: no type of a schema can be made.
     fn message(&mut self) -> Option<Tree> {
         let (start, mut name) = (self.next, String::new());
-        loop {
-            match self.peek(0) {
-                Word::Name(part) => name.push_str(part),
-                _ => break,
-            }
+        while let Word::Name(part) = self.peek(0) {
+            name.push_str(part);
             self.next += 1;
             if let Some(at) = self.take("{") {
                 while self.take("}").is_none() {

@@ -88,7 +88,7 @@ fn simple(name: &str) -> Option<Type<'static>> {
         "null_type" => Type::Null,
         "list" => Type::list(Type::Dyn),
         "map" => Type::map(Type::Dyn, Type::Dyn),
-        "type" => Type::Type(None),
+        "type" => Type::Meta(None),
         "optional_type" => Type::optional(Type::Dyn),
         _ => return None,
     })
@@ -147,7 +147,7 @@ fn one(text: &'static str) -> Option<(Type<'static>, &'static str)> {
         }
         ("list", None) => (Type::list(first), rest),
         ("optional_type", None) => (Type::optional(first), rest),
-        ("type", None) => (Type::Type(Some(first.into())), rest),
+        ("type", None) => (Type::Meta(Some(first.into())), rest),
         _ => return None,
     };
     Some((found, rest.strip_prefix(')')?))

@@ -25,7 +25,7 @@ pub(super) enum Type<'n> {
     Map(Arc<Self>, Arc<Self>),
     Optional(Arc<Self>),
     /// The type of types.
-    Type(Option<Arc<Self>>),
+    Meta(Option<Arc<Self>>),
     /// An object of the schema.
     Object(Object<'n>),
     /// A type of a library, such as `kubernetes.Quantity`.
@@ -96,7 +96,7 @@ impl<'n> Type<'n> {
     /// The parts of a type.
     pub(super) fn parts(&self) -> [Option<&Arc<Self>>; 2] {
         match self {
-            Self::List(part) | Self::Optional(part) | Self::Type(Some(part)) => [Some(part), None],
+            Self::List(part) | Self::Optional(part) | Self::Meta(Some(part)) => [Some(part), None],
             Self::Map(key, value) => [Some(key), Some(value)],
             _ => [None, None],
         }
@@ -107,7 +107,7 @@ impl<'n> Type<'n> {
         match self {
             Self::List(item) => Self::list(part(item)),
             Self::Optional(inner) => Self::optional(part(inner)),
-            Self::Type(Some(inner)) => Self::Type(Some(Arc::new(part(inner)))),
+            Self::Meta(Some(inner)) => Self::Meta(Some(Arc::new(part(inner)))),
             Self::Map(key, value) => Self::map(part(key), part(value)),
             other => other.clone(),
         }
@@ -120,7 +120,7 @@ impl<'n> Type<'n> {
             (Self::Named(one), Self::Named(two)) => one == two,
             (Self::Variable(one), Self::Variable(two)) => one == two,
             (Self::Parameter(one), Self::Parameter(two)) => one == two,
-            (Self::Type(one), Self::Type(two)) => one.is_some() == two.is_some(),
+            (Self::Meta(one), Self::Meta(two)) => one.is_some() == two.is_some(),
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
         }
     }
@@ -143,8 +143,8 @@ impl fmt::Display for Type<'_> {
             Self::List(item) => write!(f, "list({item})"),
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
             Self::Optional(inner) => write!(f, "optional_type({inner})"),
-            Self::Type(Some(inner)) => write!(f, "type({inner})"),
-            Self::Type(None) => f.write_str("type"),
+            Self::Meta(Some(inner)) => write!(f, "type({inner})"),
+            Self::Meta(None) => f.write_str("type"),
             Self::Object(object) => f.write_str(&object.name),
             Self::Named(name) => f.write_str(name),
             Self::Variable(number) => write!(f, "_var{number}"),

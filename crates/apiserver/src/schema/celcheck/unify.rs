@@ -72,7 +72,7 @@ impl<'n> Bindings<'n> {
         }
         match (one, two) {
             (Type::Null, other) | (other, Type::Null) => other.is_nullable(),
-            (Type::Type(_), Type::Type(_)) => true,
+            (Type::Meta(_), Type::Meta(_)) => true,
             _ => {
                 one.same_sort(two)
                     && one.parts().into_iter().zip(two.parts()).all(|pair| match pair {
@@ -121,7 +121,7 @@ impl<'n> Bindings<'n> {
         if matches!(two, Type::Dyn | Type::Variable(_)) {
             return false;
         }
-        matches!((one, two), (Type::Type(_), Type::Type(_)))
+        matches!((one, two), (Type::Meta(_), Type::Meta(_)))
             || one.same_sort(two)
                 && one.parts().into_iter().zip(two.parts()).all(|pair| match pair {
                     (Some(one), Some(two)) => self.is_general(one, two),
