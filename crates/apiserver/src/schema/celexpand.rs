@@ -19,6 +19,9 @@ const TARGET: &str = "#target";
 /// The variable of a loop over pairs.
 const PAIR: &str = "#pair";
 const RESULT: &str = "@result";
+/// Indexing that gives an optional. It stands for the selection of a field too: the interpreter's own fails when there
+/// is no such field.
+const MAYBE: &str = "_[?_]";
 /// Functions behind the macros.
 const PAIRS: &str = "@pairs";
 const SORTED: &str = "@sorted";
@@ -103,12 +106,20 @@ fn add(into: Cel, entries: HashMap<Key, Cel>) -> Evaluated {
 }
 
 /// Rewrites what the parser does not know.
-pub(super) fn expand(mut expr: IdedExpr) -> IdedExpr {
+///
+/// `optional_old` says that `oldSelf` is an optional.
+pub(super) fn expand(mut expr: IdedExpr, optional_old: bool) -> IdedExpr {
+    let expand = |expr: IdedExpr| expand(expr, optional_old);
+    let is_optional = |expr: &Expr| is_optional(expr, optional_old);
     let id = expr.id;
     expr.expr = match expr.expr {
         Expr::Call(mut call) => {
             call.target = call.target.map(|target| Box::new(expand(*target)));
             call.args = call.args.into_iter().map(expand).collect();
+            let of_optional = call.args.first().is_some_and(|operand| is_optional(&operand.expr));
+            if call.func_name == "_?._" || (call.func_name == "_[_]" && of_optional) {
+                MAYBE.clone_into(&mut call.func_name);
+            }
             expand_call(id, call)
         }
         Expr::Comprehension(mut c) => {
@@ -136,11 +147,34 @@ pub(super) fn expand(mut expr: IdedExpr) -> IdedExpr {
             Expr::Map(map)
         }
         Expr::Select(SelectExpr { operand, field, test }) => {
-            Expr::Select(SelectExpr { operand: Box::new(expand(*operand)), field, test })
+            let operand = expand(*operand);
+            if !test && is_optional(&operand.expr) {
+                let field = literal(id, LiteralValue::String(field.into()));
+                call_of(id, MAYBE, vec![operand, field]).expr
+            } else {
+                Expr::Select(SelectExpr { operand: Box::new(operand), field, test })
+            }
         }
         other @ (Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_)) => other,
     };
     expr
+}
+
+/// Whether an expression gives an optional. What is selected from one is one too, which the interpreter only knows when
+/// it is written.
+fn is_optional(expr: &Expr, optional_old: bool) -> bool {
+    match expr {
+        Expr::Ident(name) => optional_old && name == "oldSelf",
+        Expr::Call(call) => match (call.func_name.as_str(), call.target.as_deref()) {
+            (MAYBE, _) | ("first" | "last" | "or" | "validate", Some(_)) => true,
+            ("of" | "none" | "ofNonZeroValue", Some(target)) => {
+                matches!(&target.expr, Expr::Ident(space) if space == "optional")
+            }
+            _ => false,
+        },
+        Expr::Comprehension(bound) => bound.accu_var == TARGET,
+        _ => false,
+    }
 }
 
 fn expand_call(id: u64, call: CallExpr) -> Expr {

@@ -31,12 +31,14 @@ pub(super) struct Expression {
 impl Expression {
     /// Parses, with the parser's message on failure.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        Self::compile(text, || Ok(())).map(|(expression, ())| expression)
+        Self::compile(text, false, || Ok(())).map(|(expression, ())| expression)
     }
 
     /// Parses and checks. The check sees only texts that parse, and is not called for those nested too deeply.
+    /// `optional_old` says that `oldSelf` is an optional.
     pub(super) fn compile<T: Send>(
         text: &str,
+        optional_old: bool,
         check: impl FnOnce() -> Result<T, Vec<Problem>> + Send,
     ) -> Result<(Self, T), String> {
         if text.len() > MAX_LENGTH {
@@ -47,7 +49,7 @@ impl Expression {
                 Parser::new().enable_optional_syntax(true).parse(&celcheck::without_double_not(text));
             let expr = parsed.map_err(|errors| celcheck::report(text, problems(text, &errors)))?;
             let known = depth(&expr);
-            let expr = if known > MAX_DEPTH { expr } else { expand(expr) };
+            let expr = if known > MAX_DEPTH { expr } else { expand(expr, optional_old) };
             let depth = depth(&expr);
             if depth > MAX_DEPTH {
                 return Err(format!("the expression is nested {depth} levels deep, more than {MAX_DEPTH}"));
@@ -103,6 +105,9 @@ fn narrowed(message: &str) -> String {
     let expected: Vec<&str> = expected.trim_end_matches('}').split(", ").collect();
     let must: Vec<&str> = expected.iter().filter(|word| !OPERATORS.contains(word)).copied().collect();
     match must.as_slice() {
+        _ if head.ends_with("mismatched input '?'") && expected.contains(&"'*'") => {
+            format!("{head} expecting ':'")
+        }
         [word] if expected.contains(&"'*'") => format!("{head} expecting {word}"),
         _ => message.to_owned(),
     }

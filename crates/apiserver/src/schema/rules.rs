@@ -105,7 +105,7 @@ fn compile_rule(
 }
 
 fn compile_rule_text(text: &str, scope: celcheck::Scope<'_>) -> Result<Expression, String> {
-    let (program, outcome) = Expression::compile(text, || celcheck::check(text, scope))
+    let (program, outcome) = Expression::compile(text, !scope.typed_old, || celcheck::check(text, scope))
         .map_err(|why| format!("compilation failed: {why}"))?;
     match outcome {
         Outcome::Bool | Outcome::Unknown => Ok(program),
@@ -114,7 +114,7 @@ fn compile_rule_text(text: &str, scope: celcheck::Scope<'_>) -> Result<Expressio
 }
 
 fn compile_message(text: &str, scope: celcheck::Scope<'_>) -> Result<Expression, String> {
-    let (program, outcome) = Expression::compile(text, || celcheck::check(text, scope))
+    let (program, outcome) = Expression::compile(text, !scope.typed_old, || celcheck::check(text, scope))
         .map_err(|why| format!("messageExpression compilation failed: {why}"))?;
     match outcome {
         Outcome::Text | Outcome::Unknown => Ok(program),

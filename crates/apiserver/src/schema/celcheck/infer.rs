@@ -7,6 +7,9 @@ use super::tree::{Item, Literal, Loop, OptMap, Tree, What};
 use super::types::Type;
 use super::unify::Bindings;
 
+/// Most problems that are said twice: chains would double them every time.
+const MOST_AGAIN: usize = 100;
+
 /// Walks a tree.
 pub(super) struct Checker<'n> {
     pub(super) types: Bindings<'n>,
@@ -234,7 +237,7 @@ impl<'n> Checker<'n> {
             return found;
         }
         let (inner, optional) = found.unwrapped();
-        if !optional && !inner.is_wild() {
+        if !optional && !matches!(inner, Type::Dyn) {
             let expected = Type::optional(inner.clone());
             self.mismatch(item.value.at, &expected, &found);
         }
@@ -311,7 +314,11 @@ impl<'n> Checker<'n> {
 
     /// `target.hasValue() ? optional.of(body) : optional.none()`, with a name for `target.value()` in the body.
     fn opt_map(&mut self, at: usize, mapped: &OptMap) -> Type<'n> {
+        let before = self.problems.len();
         let target = [self.infer(&mapped.target)];
+        // A real server has the target twice in its tree, and says twice what is wrong with it.
+        let again: Vec<Problem> = self.problems.iter().skip(before).take(MOST_AGAIN).cloned().collect();
+        self.problems.extend(again);
         let present = self.apply(at, "hasValue", true, &target);
         let value = self.apply(at, "value", true, &target);
         self.variables.push((mapped.name.clone(), value));

@@ -24,7 +24,7 @@ pub(super) fn expand(at: usize, name: String, target: Option<Tree>, args: Vec<Tr
         return Ok(Tree::new(at, What::Call { name, target: None, args }));
     };
     match (name.as_str(), count) {
-        ("all" | "exists" | "exists_one" | "existsOne", 2 | 3) => quantifier(at, &name, target, args),
+        ("all" | "exists" | "exists_one", 2 | 3) | ("existsOne", 3) => quantifier(at, &name, target, args),
         ("map", 2 | 3) => mapping(at, target, args),
         ("filter", 2) => filter(at, target, args),
         ("optMap" | "optFlatMap", 2) => opt_map(at, &name, target, args),

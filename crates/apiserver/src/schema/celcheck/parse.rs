@@ -137,14 +137,8 @@ impl Parser {
 
     fn unary(&mut self) -> Option<Tree> {
         let at = self.at();
-        // A sign before a number belongs to it.
-        if self.is("-") && matches!(self.peek(1), Word::Int | Word::Double) {
-            self.next += 1;
-            let mut tree = self.member()?;
-            if matches!(tree.what, What::Literal(_)) {
-                tree.at = at;
-            }
-            return Some(tree);
+        if self.is_signed() {
+            return self.member();
         }
         for (symbol, name) in [("!", "!_"), ("-", "-_")] {
             let mut count = 0;
@@ -259,8 +253,14 @@ impl Parser {
         })
     }
 
+    /// A sign before a number belongs to it.
+    fn is_signed(&self) -> bool {
+        self.is("-") && matches!(self.peek(1), Word::Int | Word::Double)
+    }
+
     fn literal(&mut self) -> Option<Tree> {
         let at = self.at();
+        self.next += usize::from(self.is_signed());
         let literal = match self.peek(0) {
             Word::Int => Literal::Int,
             Word::Uint => Literal::Uint,

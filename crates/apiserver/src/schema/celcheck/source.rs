@@ -9,7 +9,7 @@ const MOST: usize = 100;
 const LONGEST: usize = 16_384;
 
 /// One thing that is wrong with an expression.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(super) at: usize,
     pub(super) message: String,

@@ -56,6 +56,8 @@ fn rules_hold_or_not() {
         "self.?s.optMap(v, v + 'd').optMap(v, v + 'e').hasValue()",
         "self.?s.optFlatMap(v, optional.of(v)).hasValue()",
         "self.?s.optMap(v, v + 'd').optMap(v, v + 'e').optFlatMap(v, optional.of(v.size())).orValue(0) == 5",
+        "self.?map.z.orValue(0) == 2 && self.?map['x-y'].orValue(0) == 1 && !self.?map.nope.hasValue()",
+        "self.list.first().n.orValue(0) == 1 && self.?s.optMap(v, {'k': v}).k.orValue('') == 'abc'",
         "self.namespace == 'w' && !!self.b && !(!!!self.b)",
         "self.?s.orValue('x') == 'abc'",
         "self.?s.optMap(v, v + 'd').orValue('x') == 'abcd'",
@@ -65,6 +67,8 @@ fn rules_hold_or_not() {
     ] {
         assert_eq!(eval(rule, spec.clone(), None), "", "{rule}");
     }
+    let absent = "!self.?s.hasValue() && self.?map.z.orValue(7) == 7 && self.?list[0].n.orValue(7) == 7";
+    assert_eq!(eval(absent, json!({}), None), "");
     assert_eq!(eval("self.n > 3", spec.clone(), None), "spec: Invalid value: no");
     assert_eq!(eval("self.n / 0 == 1", spec.clone(), None).split(" evaluating").nth(1), Some(" rule: no"));
     assert!(eval("self.map.missing == 1", spec, None).contains("evaluating rule"));
@@ -182,14 +186,18 @@ fn transition_rules() {
     assert_eq!(eval(rule, json!({"n": 2}), Some(json!({"n": 1}))), "");
     assert_eq!(eval(rule, json!({"n": 1}), Some(json!({"n": 2}))), "spec: Invalid value: no");
 
-    let optional = parse(ruled(
-        json!([{"rule": "oldSelf.hasValue() ? oldSelf.value().n <= self.n : self.n == 1", "optionalOldSelf": true}]),
-    ));
-    let valid = |n: i64, old: Option<i64>| {
-        let old = old.map(|n| json!({"spec": {"n": n}}));
-        optional.validate(&json!({"spec": {"n": n}}), old.as_ref()).is_empty()
-    };
-    assert!(valid(1, None) && !valid(2, None) && valid(3, Some(2)) && !valid(1, Some(2)));
+    for rule in [
+        "oldSelf.hasValue() ? oldSelf.value().n <= self.n : self.n == 1",
+        "oldSelf.n.hasValue() ? oldSelf.n.value() <= self.n : self.n == 1",
+        "oldSelf.?n.optMap(n, n <= self.n).orValue(self.n == 1)",
+    ] {
+        let optional = parse(ruled(json!([{"rule": rule, "optionalOldSelf": true}])));
+        let valid = |n: i64, old: Option<i64>| {
+            let old = old.map(|n| json!({"spec": {"n": n}}));
+            optional.validate(&json!({"spec": {"n": n}}), old.as_ref()).is_empty()
+        };
+        assert!(valid(1, None) && !valid(2, None) && valid(3, Some(2)) && !valid(1, Some(2)), "{rule}");
+    }
 }
 
 #[test]
