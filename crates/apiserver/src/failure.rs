@@ -93,6 +93,8 @@ struct Inner {
     metadata: Map<String, Value>,
     /// Has details even where there is nothing to say in them.
     detailed: bool,
+    /// What the client is warned of beside.
+    warnings: Vec<String>,
 }
 
 impl Failure {
@@ -100,7 +102,8 @@ impl Failure {
         let (details, metadata) = (Map::new(), Map::new());
         let reason = reason.into();
         let detailed = reason == "Forbidden";
-        Self(Box::new(Inner { code, reason, message: message.into(), details, metadata, detailed }))
+        let (message, warnings) = (message.into(), Vec::new());
+        Self(Box::new(Inner { code, reason, message, details, metadata, detailed, warnings }))
     }
 
     /// A failure of the server as a whole rather than of one resource.
@@ -117,6 +120,16 @@ impl Failure {
             }
         }
         self
+    }
+
+    /// The same with what there was to warn of before it failed.
+    pub(crate) fn warned(mut self, warnings: &[String]) -> Self {
+        self.0.warnings.splice(0..0, warnings.iter().cloned());
+        self
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.0.warnings
     }
 
     pub(crate) fn code(&self) -> u16 {
@@ -371,11 +384,6 @@ impl Failure {
 
     pub(crate) fn too_many_requests(message: impl Into<String>) -> Self {
         Self::new(429, "TooManyRequests", message)
-    }
-
-    /// A patch that is well-formed but does not apply.
-    pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
-        Self::new(422, "Invalid", message)
     }
 
     /// List or watch options that contradict each other.

@@ -218,10 +218,24 @@ pub(crate) fn patched(
     served: &Served,
     quoted: impl Fn() -> String,
 ) -> Result<Decoded, Failure> {
+    if let Some(failure) = of_another_version(value, served) {
+        return Err(failure);
+    }
     match of_value(value, Kind::of(served)) {
         Ok(decoded) => Ok(Decoded { patched: Some(String::new()), ..decoded }),
         Err(problem) => problem.why().and_then(|why| Err(Failure::patched(&quoted(), &why))),
     }
+}
+
+/// A custom resource may not be patched into another version. No version has the fields of one that there is none of.
+fn of_another_version(value: &Value, served: &Served) -> Option<Failure> {
+    let object = value.as_object().filter(|_| served.custom)?;
+    let found = object.get("apiVersion").and_then(Value::as_str).filter(|found| *found != &*served.api_version)?;
+    let cause = Cause::invalid("apiVersion", found, &format!("must be {}", served.api_version));
+    let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let unknown = object.keys().filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
+    let warnings: Vec<String> = unknown.map(|name| format!("unknown field {name:?}")).collect();
+    Some(Failure::invalid(served, name, vec![cause]).warned(&warnings))
 }
 
 fn of_value(value: &Value, wanted: Kind<'_>) -> Result<Decoded, Problem> {

@@ -105,9 +105,6 @@ pub(crate) fn answer(
         }
         Page::Resources { group, version } => match resources::list(catalog, group, version) {
             Some(list) => Answer::Json(list),
-            None if catalog.groups().contains(group.as_str()) => {
-                return Err(Failure::missing("the server could not find the requested resource"));
-            }
             None => return Ok(None),
         },
     }))

@@ -3,6 +3,7 @@
 use axum::response::Response;
 use rand::Rng;
 use serde_json::Value;
+use std::sync::Arc;
 
 use super::body::{Input, Kind};
 use super::{Call, manager, reply};
@@ -135,7 +136,20 @@ struct How<'a> {
     owned: Option<&'a [String]>,
 }
 
-async fn once(call: &Call, mut body: Decoded, stamp: &Stamp<'_>, how: How<'_>) -> Result<Response, Failure> {
+async fn once(call: &Call, body: Decoded, stamp: &Stamp<'_>, how: How<'_>) -> Result<Response, Failure> {
+    let mut warnings = how.owned.unwrap_or_default().to_vec();
+    let made = make(call, body, stamp, how, &mut warnings).await;
+    let stored = made.map_err(|failure| failure.warned(&warnings))?;
+    reply::object(201, &call.served, &stored, call.render, &warnings)
+}
+
+async fn make(
+    call: &Call,
+    mut body: Decoded,
+    stamp: &Stamp<'_>,
+    how: How<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Arc<Stored>, Failure> {
     let served = &call.served;
     let catalog = call.app.catalog();
     let track = call.track(&catalog, "", stamp.now);
@@ -143,9 +157,8 @@ async fn once(call: &Call, mut body: Decoded, stamp: &Stamp<'_>, how: How<'_>) -
     let track = Track { unsent: Some(&unsent), ..track };
     consult(call, &mut body.object)?;
     let relevant = call.relevant("CREATE");
-    let mut warnings = how.owned.unwrap_or_default().to_vec();
     let (body, how) = if relevant.mutates() {
-        let body = Box::pin(mutated(call, body, stamp, &track, how, &relevant, &mut warnings)).await?;
+        let body = Box::pin(mutated(call, body, stamp, &track, how, &relevant, warnings)).await?;
         (body, How { owned: Some(&[]), ..how })
     } else {
         (body, how)
@@ -189,7 +202,7 @@ async fn once(call: &Call, mut body: Decoded, stamp: &Stamp<'_>, how: How<'_>) -
             if served.is_crd() && !how.dry {
                 establish(call, &key, &stored.uid, stamp.now).await?;
             }
-            reply::object(201, served, &stored, call.render, &warnings)
+            Ok(stored)
         }
         Written::Kept(_) | Written::Removed(_) => Err(Failure::internal("a new object was not stored")),
     }

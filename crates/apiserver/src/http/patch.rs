@@ -61,7 +61,7 @@ impl Change {
         self.apply(&mut new)?;
         let quoted = || match &self.rule {
             Rule::Json(_) | Rule::Merge(_) => new.to_string(),
-            Rule::Strategic(patch, _) => go_text(patch),
+            Rule::Strategic(patch, _) => patch::go_text(patch),
         };
         let mut decoded = decode::patched(&new, served, quoted)?;
         decoded.remarks.splice(0..0, self.remarks.iter().cloned());
@@ -83,10 +83,9 @@ impl Change {
         result.map_err(|error| match error {
             // Which operation was wrong, and why, a real server does not say.
             _ if matches!(self.rule, Rule::Json(_)) => Failure::rejected(),
-            PatchError::Invalid(why) => Failure::unprocessable(format!(
-                "the server rejected our request due to an error in our request: {why}"
-            )),
+            PatchError::Invalid(_) => Failure::rejected(),
             PatchError::Malformed(why) => Failure::bad_request(why),
+            PatchError::Unexpected(why) => Failure::unexpected(why),
         })
     }
 }
@@ -109,21 +108,6 @@ async fn document(input: Input, prefix: &str, of: Expected) -> Result<(Value, Ve
     Err(Failure::bad_request(format!(
         "{prefix}json: cannot unmarshal {found} into Go value of type {expected}"
     )))
-}
-
-/// A value as Go prints it: what errors about strategic patches quote.
-fn go_text(value: &Value) -> String {
-    let list = |parts: Vec<String>| parts.join(" ");
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::Array(items) => format!("[{}]", list(items.iter().map(go_text).collect())),
-        Value::Object(members) => {
-            let members = members.iter().map(|(key, value)| format!("{key}:{}", go_text(value)));
-            format!("map[{}]", list(members.collect()))
-        }
-    }
 }
 
 pub(crate) async fn patch(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {

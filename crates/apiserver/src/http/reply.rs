@@ -184,6 +184,7 @@ pub(crate) fn failure(failure: &Failure) -> Response {
     if failure.code() == 504 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
+    warn(&mut response, failure.warnings());
     response
 }
 

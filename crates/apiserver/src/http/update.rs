@@ -82,14 +82,14 @@ pub(crate) async fn modify(
     let key = call.key();
     let relevant = call.relevant("UPDATE");
     let written = if !relevant.is_empty() {
-        Box::pin(change.ask(&key, &relevant, &mut edit)).await?
+        Box::pin(change.ask(&key, &relevant, &mut edit)).await
     } else if call.query.dry_run()? {
-        call.app.rehearse(&key, |current| change.decide(current, &mut edit))?
+        call.app.rehearse(&key, |current| change.decide(current, &mut edit))
     } else {
-        call.app.transact(&key, &[], |current| change.decide(current, &mut edit)).await?
+        call.app.transact(&key, &[], |current| change.decide(current, &mut edit)).await
     };
     let Change { warnings, before, .. } = change;
-    match written {
+    match written.map_err(|failure| failure.warned(&warnings))? {
         Written::Put(stored) | Written::Kept(Some(stored)) => Ok((stored, warnings)),
         // It was never stored like this, so the last version it had is shown.
         Written::Removed(stored) => {

@@ -1,6 +1,9 @@
 //! JSON patch, RFC 6902, with the limits that keep a small request from making a huge object.
 
-use json_patch::{AddOperation, PatchOperation, jsonptr::Pointer};
+use json_patch::{
+    AddOperation, PatchOperation, TestOperation,
+    jsonptr::{Pointer, PointerBuf},
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -34,7 +37,7 @@ pub fn json(target: &mut Value, ops: &Value) -> Result<(), PatchError> {
     let mut result = target.clone();
     let mut copied = 0;
     for (index, operation) in operations.into_iter().enumerate() {
-        let operation = &replacing(&result, operation);
+        let operation = &lenient(&result, operation);
         check(&result, operation, &mut copied)
             .and_then(|()| {
                 json_patch::patch_unsafe(&mut result, std::slice::from_ref(operation))
@@ -46,14 +49,23 @@ pub fn json(target: &mut Value, ops: &Value) -> Result<(), PatchError> {
     Ok(())
 }
 
-/// A member that is to be replaced and is not there is added, as a real server does.
-fn replacing(document: &Value, operation: PatchOperation) -> PatchOperation {
-    let PatchOperation::Replace(op) = operation else { return operation };
-    let parent = op.path.parent().and_then(|parent| parent.resolve(document).ok());
-    if parent.is_some_and(Value::is_object) {
-        return PatchOperation::Add(AddOperation { path: op.path, value: op.value });
+/// What an operation means where it names a member that is not there, which a real server takes more lightly than the
+/// RFC: replacing adds it, a copy of it is null, and a test that it is null holds.
+fn lenient(document: &Value, operation: PatchOperation) -> PatchOperation {
+    let object = |path: &Pointer| path.parent().and_then(|parent| parent.resolve(document).ok()).is_some_and(Value::is_object);
+    let missing = |path: &Pointer| object(path) && path.resolve(document).is_err();
+    match operation {
+        PatchOperation::Replace(op) if object(&op.path) => {
+            PatchOperation::Add(AddOperation { path: op.path, value: op.value })
+        }
+        PatchOperation::Copy(op) if missing(&op.from) => {
+            PatchOperation::Add(AddOperation { path: op.path, value: Value::Null })
+        }
+        PatchOperation::Test(op) if op.value.is_null() && missing(&op.path) => {
+            PatchOperation::Test(TestOperation { path: PointerBuf::root(), value: document.clone() })
+        }
+        other => other,
     }
-    PatchOperation::Replace(op)
 }
 
 /// Refuses operations that would make the document too deep or too large.

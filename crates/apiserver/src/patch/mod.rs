@@ -3,6 +3,7 @@
 //! All three are pure functions on the stored object. What a patch may not change (name, uid, …) is the caller's
 //! business: it compares the result with the original.
 
+mod go;
 mod json;
 mod merge;
 mod order;
@@ -10,6 +11,7 @@ mod strategic;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use go::go_text;
 pub use json::json;
 pub use merge::merge;
 pub(crate) use strategic::strategic;
@@ -23,4 +25,7 @@ pub enum PatchError {
     /// The body is no patch of its kind: status 400.
     #[error("{0}")]
     Malformed(String),
+    /// It is wrong in a way that a real server takes for a fault of its own: status 500.
+    #[error("{0}")]
+    Unexpected(String),
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::PatchError;
+use super::go::{go_text, go_type};
 use super::order::{Identity, arrange};
 use crate::types::{Message, Shape};
 
@@ -79,9 +80,28 @@ fn directive(patch: &Object) -> Result<Directive, PatchError> {
             Some("merge") => Ok(Directive::Merge),
             Some("replace") => Ok(Directive::Replace),
             Some("delete") => Ok(Directive::Delete),
-            _ => Err(PatchError::Malformed(format!("unknown patch type: {value}"))),
+            _ => Err(unknown_directive(value, patch)),
         },
     }
+}
+
+fn unknown_directive(value: &Value, patch: &Object) -> PatchError {
+    let (shown, map) = (go_text(value), go_object(patch));
+    // Go tells what `%s` cannot show.
+    let shown = match value {
+        Value::String(_) => shown,
+        other => format!("%!s({}={shown})", go_type(other)),
+    };
+    PatchError::Unexpected(format!("unknown patch type: {shown} in map: {map}"))
+}
+
+fn go_object(object: &Object) -> String {
+    go_text(&Value::Object(object.clone()))
+}
+
+fn not_a_list(found: &Value) -> PatchError {
+    let found = go_type(found);
+    PatchError::Unexpected(format!("expected a []interface {{}}, but received a {found}"))
 }
 
 fn merge_object(target: &mut Object, patch: &Object, keys: Keys) -> Result<(), PatchError> {
@@ -101,7 +121,7 @@ fn merge_object(target: &mut Object, patch: &Object, keys: Keys) -> Result<(), P
     }
     for (name, value) in patch {
         if let Some(field) = name.strip_prefix(DELETE_FROM) {
-            delete_values(target, field, value)?;
+            delete_values(target, field, value);
         }
     }
     for (name, value) in patch {
@@ -137,12 +157,12 @@ fn merge_field(
                 Some(Rule::Object(inner)) => inner,
                 Some(Rule::List { .. } | Rule::Set) | None => None,
             };
-            let slot = target.entry(name).or_insert(Value::Null);
-            if !slot.is_object() {
-                *slot = Value::Object(Object::new());
-            }
-            if let Value::Object(slot) = slot {
+            if let Some(Value::Object(slot)) = target.get_mut(name) {
                 merge_object(slot, patch, inner)?;
+            } else if let Some(whole) = plain(value) {
+                target.insert(name.to_owned(), whole);
+            } else {
+                target.remove(name);
             }
         }
         (Value::Array(patch), Some(rule @ (Rule::List { .. } | Rule::Set))) => {
@@ -178,7 +198,7 @@ fn merge_list(
     keys: Keys,
 ) -> Result<Vec<Value>, PatchError> {
     let identity = Identity::Key(key);
-    let (named, deleted, replace) = sort_items(patch, key)?;
+    let (named, deleted, replace) = sort_items(stored, patch, key)?;
     if replace {
         return Ok(named.into_iter().map(|(_, item)| Value::Object(plain_object(item))).collect());
     }
@@ -203,17 +223,22 @@ fn merge_list(
 /// to be replaced.
 type Sorted<'a> = (Vec<(String, &'a Object)>, HashSet<String>, bool);
 
-fn sort_items<'a>(patch: &'a [Value], key: &'static str) -> Result<Sorted<'a>, PatchError> {
+fn sort_items<'a>(
+    stored: &[Value],
+    patch: &'a [Value],
+    key: &'static str,
+) -> Result<Sorted<'a>, PatchError> {
     let (mut named, mut deleted, mut replace) = (Vec::new(), HashSet::new(), false);
     for item in patch {
         let Value::Object(object) = item else {
-            return Err(PatchError::Malformed(format!(
-                "an item of a list merged by {key:?} must be an object"
-            )));
+            let lists = Value::Array(vec![stored.into(), patch.into()]);
+            let why = format!("list element types are not identical: {}", go_text(&lists));
+            return Err(PatchError::Unexpected(why));
         };
         let id = || {
             Identity::Key(key).of(item).ok_or_else(|| {
-                PatchError::Invalid(format!("map: {item} does not contain declared merge key: {key}"))
+                let map = go_text(item);
+                PatchError::Unexpected(format!("map: {map} does not contain declared merge key: {key}"))
             })
         };
         match directive(object)? {
@@ -245,51 +270,51 @@ fn wanted(order: Option<&Value>, named: Vec<Value>, identity: Identity) -> Resul
     let order = match order {
         None => return Ok(named),
         Some(Value::Array(order)) => order,
-        Some(_) => {
-            return Err(PatchError::Malformed("$setElementOrder must be a list".to_owned()));
-        }
+        Some(other) => return Err(not_a_list(other)),
     };
     let mut places = order.iter().map(|item| identity.of(item));
     for item in &named {
         let id = identity.of(item);
         if !places.any(|place| place == id) {
-            return Err(PatchError::Malformed(format!(
-                "the order in the patch list doesn't match the $setElementOrder list, which must name {item}"
+            let (list, order) = (go_text(&Value::Array(named.clone())), go_text(&Value::Array(order.clone())));
+            return Err(PatchError::Unexpected(format!(
+                "The order in patch list:\n{list}\n doesn't match {} list:\n{order}\n",
+                SET_ORDER.trim_end_matches('/')
             )));
         }
     }
     Ok(order.clone())
 }
 
+fn no_retain_keys() -> PatchError {
+    PatchError::Malformed("invalid patch format of retainKeys".to_owned())
+}
+
 /// `$retainKeys`: what the patch does not list goes. Used for unions such as a volume's source.
 fn retain_keys(target: &mut Object, patch: &Object, retain: &Value) -> Result<(), PatchError> {
     let Value::Array(retain) = retain else {
-        return Err(PatchError::Malformed("$retainKeys must be a list".to_owned()));
+        return Err(no_retain_keys());
     };
     let kept = |name: &str| retain.iter().any(|keep| keep.as_str() == Some(name));
     for (name, value) in patch {
         if !name.starts_with('$') && !value.is_null() && !kept(name) {
-            return Err(PatchError::Malformed(format!(
-                "{name} in the patch is not in its $retainKeys, which must name every field the patch sets"
-            )));
+            return Err(no_retain_keys());
         }
     }
     target.retain(|name, _| kept(name));
     Ok(())
 }
 
-fn delete_values(target: &mut Object, field: &str, values: &Value) -> Result<(), PatchError> {
-    let Value::Array(values) = values else {
-        return Err(PatchError::Malformed(format!("{DELETE_FROM}{field} must be a list")));
-    };
-    if let Some(Value::Array(list)) = target.get_mut(field) {
+/// What is no list deletes nothing, and is no error either.
+fn delete_values(target: &mut Object, field: &str, values: &Value) {
+    if let (Some(Value::Array(list)), Value::Array(values)) = (target.get_mut(field), values) {
         let values: HashSet<String> = values.iter().map(Value::to_string).collect();
         list.retain(|value| !values.contains(&value.to_string()));
     }
-    Ok(())
 }
 
-/// A value the patch brings in whole: without its nulls (they mean "absent") and without directives.
+/// A value the patch brings in whole: without its nulls (they mean "absent"), and without directives and what they are
+/// about, since there is nothing to replace or delete.
 fn plain_object(patch: &Object) -> Object {
     let is_directive = |name: &str| {
         name == PATCH || name == RETAIN_KEYS || name.starts_with(SET_ORDER) || name.starts_with(DELETE_FROM)
@@ -297,20 +322,19 @@ fn plain_object(patch: &Object) -> Object {
     patch
         .iter()
         .filter(|(name, value)| !value.is_null() && !is_directive(name))
-        .map(|(name, value)| (name.clone(), plain(value)))
+        .filter_map(|(name, value)| Some((name.clone(), plain(value)?)))
         .collect()
 }
 
 fn plain_list(patch: &[Value]) -> Vec<Value> {
-    let special =
-        |item: &Value| matches!(item.get(PATCH).and_then(Value::as_str), Some("delete" | "replace"));
-    patch.iter().filter(|item| !special(item)).map(plain).collect()
+    patch.iter().filter_map(plain).collect()
 }
 
-fn plain(value: &Value) -> Value {
+fn plain(value: &Value) -> Option<Value> {
     match value {
-        Value::Object(object) => Value::Object(plain_object(object)),
-        Value::Array(list) => Value::Array(plain_list(list)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+        Value::Object(object) if object.contains_key(PATCH) => None,
+        Value::Object(object) => Some(Value::Object(plain_object(object))),
+        Value::Array(list) => Some(Value::Array(plain_list(list))),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(value.clone()),
     }
 }

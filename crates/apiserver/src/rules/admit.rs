@@ -87,7 +87,7 @@ pub(crate) fn admit(
         let name = meta(&object, "name").to_owned();
         // Both Event APIs speak of core events.
         let group = if served.conversion == Conversion::Events { "" } else { &served.group };
-        return Err(Failure::invalid_kind(&served.kind, group, &name, causes));
+        return Err(Failure::invalid_kind(&served.kind, group, &name, causes).warned(&warnings));
     }
     if served.schema.is_none() {
         warnings.extend(builtin::warnings::of(served, &object, old));
