@@ -14,7 +14,7 @@ use crate::auth::Identity;
 use crate::auth::accounts::{homes, secrets};
 use crate::auth::rbac::aggregate;
 use crate::store::Event;
-use crate::{gc, http as api, workloads};
+use crate::{gc, http as api, protection, workloads};
 
 /// Runs every controller until the server is stopped; those of workloads only if asked.
 pub(crate) async fn run(app: App, workloads: bool) {
@@ -30,7 +30,7 @@ pub(crate) async fn run(app: App, workloads: bool) {
                 workloads::run(app.clone()).await;
             }
         };
-        tokio::join!(gc::run(app.clone()), aggregate::run(&app), accounts, workloads);
+        tokio::join!(gc::run(app.clone()), aggregate::run(&app), protection::run(&app), accounts, workloads);
     };
     tokio::select! {
         biased;

@@ -33,6 +33,7 @@ pub mod logs;
 mod object;
 mod openapi;
 pub mod patch;
+mod protection;
 mod registry;
 mod rules;
 pub mod schema;

@@ -61,7 +61,7 @@ pub struct Options {
     pub catalog: Catalog,
     /// The operator; none if absent. Its clock is replaced by `clock`.
     pub operator: Option<trainyard_operator::Options>,
-    /// This machine as a node; none if absent. Its clock is replaced by `clock`.
+    /// This machine as a node; none if absent. Its clock is replaced by `clock`, and it learns where the socket is.
     pub node: Option<trainyard_node::Options>,
     /// A socket for others; none if absent.
     pub socket: Option<Socket>,
@@ -125,7 +125,8 @@ impl Host {
         let pki = options.socket.as_ref().map(|socket| Pki::open(&socket.dir, now)).transpose()?;
         let address = listener.as_ref().map(tokio::net::TcpListener::local_addr).transpose();
         let mut server = server_options(&options, pki.as_ref(), &machine, &readiness)?;
-        if let Some(address) = address.map_err(Error::Socket)? {
+        let reached_at = address.map_err(Error::Socket)?;
+        if let Some(address) = reached_at {
             server = server.address(address);
         }
         let server = Server::open(server)?;
@@ -142,6 +143,7 @@ impl Host {
         }
         if let Some(mut node) = options.node {
             node.clock = Arc::clone(&options.clock);
+            node.api = reached_at;
             let (name, node) = (node.name.clone(), Node::new(client.clone(), node));
             machine.set(name, &node);
             let ready = node.ready();

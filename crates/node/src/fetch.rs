@@ -1,18 +1,19 @@
 //! Fetching the objects a pod refers to, before they are needed.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Error};
 use serde_json::json;
 
-use crate::sources::{Fetched, Reference, ReferenceKind, audiences, references};
-
-/// A year, in seconds.
-const LONGEST_TOKEN: i64 = 365 * 24 * 60 * 60;
+use crate::options::Clock;
+use crate::sources::{self, Fetched, Reference, ReferenceKind, references};
 
 /// What the pod refers to. What is not there is absent: whoever needs it says so.
-pub(crate) async fn fetch(client: &Client, pod: &Pod) -> Result<Fetched, Error> {
+pub(crate) async fn fetch(client: &Client, pod: &Pod, known: &mut Tokens) -> Result<Fetched, Error> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let mut found = Fetched::default();
     for Reference { kind, name, .. } in references(pod) {
@@ -32,15 +33,49 @@ pub(crate) async fn fetch(client: &Client, pod: &Pod) -> Result<Fetched, Error> 
             }
         }
     }
-    for audience in audiences(pod) {
-        found.tokens.extend(token(client, pod, audience).await?.map(|token| (audience.to_owned(), token)));
+    for (audience, seconds) in sources::tokens(pod) {
+        found.tokens.extend(known.token(client, pod, (audience, seconds)).await?);
     }
     Ok(found)
 }
 
-/// A token of the pod's service account. It is bound to the pod and ends with it: nobody brings another one later, so it
-/// is asked for as long as a pod may run.
-async fn token(client: &Client, pod: &Pod, audience: &str) -> Result<Option<String>, Error> {
+/// Tokens that a pod was given: each is used until most of its time is over, and then replaced.
+pub(crate) struct Tokens {
+    clock: Clock,
+    /// By whom they are for, with when they are to be replaced.
+    known: BTreeMap<String, (String, Timestamp)>,
+}
+
+impl Tokens {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, known: BTreeMap::new() }
+    }
+
+    async fn token(
+        &mut self,
+        client: &Client,
+        pod: &Pod,
+        (audience, seconds): (&str, i64),
+    ) -> Result<Option<(String, String)>, Error> {
+        let now = (self.clock)();
+        if let Some((token, _)) = self.known.get(audience).filter(|(_, until)| now < *until) {
+            return Ok(Some((audience.to_owned(), token.clone())));
+        }
+        let Some((token, expires)) = request(client, pod, (audience, seconds)).await? else {
+            return Ok(None);
+        };
+        let until = expires.map_or(now, |expires| now + expires.duration_since(now) * 4 / 5);
+        self.known.insert(audience.to_owned(), (token.clone(), until));
+        Ok(Some((audience.to_owned(), token)))
+    }
+}
+
+/// A token of the pod's service account with its end. It is bound to the pod: it ends with it at the latest.
+async fn request(
+    client: &Client,
+    pod: &Pod,
+    (audience, seconds): (&str, i64),
+) -> Result<Option<(String, Option<Timestamp>)>, Error> {
     let (namespace, name) = (pod.metadata.namespace.as_deref(), pod.metadata.name.clone());
     let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
     let bound = BoundObjectReference {
@@ -53,7 +88,7 @@ async fn token(client: &Client, pod: &Pod, audience: &str) -> Result<Option<Stri
     let spec = TokenRequestSpec {
         audiences: Some(audiences.into_iter().collect()),
         bound_object_ref: Some(bound),
-        expiration_seconds: Some(LONGEST_TOKEN),
+        expiration_seconds: Some(seconds),
         ..TokenRequestSpec::default()
     };
     let request = TokenRequest { spec: Some(spec), ..TokenRequest::default() };
@@ -61,7 +96,9 @@ async fn token(client: &Client, pod: &Pod, audience: &str) -> Result<Option<Stri
     let answer =
         api.create_token_request(account.unwrap_or("default"), &PostParams::default(), &request).await;
     match answer {
-        Ok(answer) => Ok(answer.status.and_then(|status| status.token)),
+        Ok(answer) => Ok(answer
+            .status
+            .and_then(|status| Some((status.token?, status.expiration_timestamp.map(|time| time.0))))),
         Err(Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
     }

@@ -9,6 +9,7 @@
 //! (what a container gets). What is done is at the edge: `node` and `placing` talk to the API, `pod::worker` to the
 //! `runtime`, the runtime to shims.
 
+mod account;
 pub mod demand;
 mod disk;
 mod ending;

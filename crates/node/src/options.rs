@@ -1,6 +1,7 @@
 //! What a node is told at its start.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub struct Options {
     pub log: LogRules,
     /// How long logs are kept after their pod is gone.
     pub keep_logs: Duration,
+    /// Where programs on this machine reach the API; without it no pod has a token for it.
+    pub api: Option<SocketAddr>,
     /// What the time is.
     pub clock: Clock,
 }

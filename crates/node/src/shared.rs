@@ -1,15 +1,18 @@
 //! What all workers of a node share.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::account;
 use crate::disk::Disk;
 use crate::events::Events;
 use crate::options::Options;
@@ -86,6 +89,11 @@ impl Shared {
             node_name: self.options.name.clone(),
             allocatable: self.options.inventory.capacity(),
         }
+    }
+
+    /// A pod as it is run here.
+    pub(crate) fn trimmed<'a>(&self, pod: &'a Pod) -> Cow<'a, Pod> {
+        account::trimmed(pod, || self.options.api.is_some() && self.runtime.can_mount().is_ok())
     }
 
     /// Ends whatever is left of a pod whose object is gone, and gives up its files but for the logs. What cannot be done

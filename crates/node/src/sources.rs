@@ -3,7 +3,7 @@
 //! What builds environments and volumes looks them up at once and does not wait. So the node first asks [`references`]
 //! what a pod mentions, fetches that, and hands over what it got.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, PersistentVolumeClaim, Pod, PodSpec, Secret, Volume, VolumeProjection,
@@ -53,12 +53,21 @@ impl Sources for Fetched {
     }
 }
 
-/// For whom a pod wants tokens of its service account.
-pub(crate) fn audiences(pod: &Pod) -> BTreeSet<&str> {
+/// How long a token lasts for which nothing is said.
+const TOKEN_SECONDS: i64 = 3600;
+
+/// For whom a pod wants tokens of its service account, and for how many seconds.
+pub(crate) fn tokens(pod: &Pod) -> BTreeMap<&str, i64> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let parts = volumes.filter_map(|volume| volume.projected.as_ref()?.sources.as_ref()).flatten();
     let tokens = parts.filter_map(|part| part.service_account_token.as_ref());
-    tokens.map(|token| token.audience.as_deref().unwrap_or_default()).collect()
+    let mut wanted = BTreeMap::new();
+    for token in tokens {
+        let seconds = token.expiration_seconds.unwrap_or(TOKEN_SECONDS);
+        let shortest = wanted.entry(token.audience.as_deref().unwrap_or_default()).or_insert(seconds);
+        *shortest = seconds.min(*shortest);
+    }
+    wanted
 }
 
 /// What a pod is told about where it runs.

@@ -1,5 +1,6 @@
 //! The built-in resources: one row each.
 
+pub(crate) mod account;
 pub(crate) mod addresses;
 pub(crate) mod base64;
 pub(crate) mod defaults;

@@ -230,7 +230,8 @@ pub(crate) fn patched(
 /// A custom resource may not be patched into another version. No version has the fields of one that there is none of.
 fn of_another_version(value: &Value, served: &Served) -> Option<Failure> {
     let object = value.as_object().filter(|_| served.custom)?;
-    let found = object.get("apiVersion").and_then(Value::as_str).filter(|found| *found != &*served.api_version)?;
+    let found =
+        object.get("apiVersion").and_then(Value::as_str).filter(|found| *found != &*served.api_version)?;
     let cause = Cause::invalid("apiVersion", found, &format!("must be {}", served.api_version));
     let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let unknown = object.keys().filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));

@@ -9,11 +9,12 @@ use super::body::{Input, Kind};
 use super::{Call, manager, reply};
 use crate::admission::Relevant;
 use crate::auth::rbac::Ask;
-use crate::builtin::priority;
+use crate::builtin::{account, priority};
 use crate::crd;
 use crate::decode::{self, Decoded};
 use crate::failure::Failure;
 use crate::object::{at, meta, meta_mut, time};
+use crate::protection;
 use crate::rules::admit::{Admitted, Strictness};
 use crate::rules::create::{self, Stamp};
 use crate::rules::track::Track;
@@ -166,6 +167,9 @@ async fn make(
     let Admitted { mut object, warnings: more } =
         create::create(served, body, stamp, how.strictness, how.owned.is_none().then_some(&track))?;
     warnings.extend(more);
+    if !relevant.mutates() {
+        equip(call, &mut object)?;
+    }
     call.check_grant(&object, None)?;
     if relevant.validates() {
         let attributes = call.attributes("CREATE", "CreateOptions", Some(object.clone()), None)?;
@@ -208,16 +212,33 @@ async fn make(
     }
 }
 
+/// What the server adds to a new object that nobody is to own.
+fn equip(call: &Call, object: &mut Value) -> Result<(), Failure> {
+    if call.served.is_core("pods") && call.app.accounts.is_some() {
+        let key = account_key(call, account_name(object));
+        let account = call.app.store.latest(&key).map(|stored| stored.value()).transpose();
+        account::furnish(object, account.map_err(Failure::internal)?.as_ref(), suffix);
+    }
+    protection::protect(&call.served, object);
+    Ok(())
+}
+
+fn account_name(pod: &Value) -> &str {
+    let text = |field: &str| at(pod, field).and_then(Value::as_str).filter(|name| !name.is_empty());
+    text("spec.serviceAccountName").or_else(|| text("spec.serviceAccount")).unwrap_or("default")
+}
+
+fn account_key(call: &Call, account: &str) -> Key {
+    Key::new(&"/serviceaccounts".into(), &call.namespace, account)
+}
+
 /// A pod names a service account that is there. `default` need not be yet: it comes with the namespace.
 fn check_account(call: &Call, body: &Value) -> Result<(), Failure> {
-    if !call.served.is_core("pods") || call.app.accounts.is_none() {
+    if call.app.accounts.is_none() {
         return Ok(());
     }
-    let text = |field: &str| at(body, field).and_then(Value::as_str).filter(|name| !name.is_empty());
-    let account =
-        text("spec.serviceAccountName").or_else(|| text("spec.serviceAccount")).unwrap_or("default");
-    let key = Key::new(&"/serviceaccounts".into(), &call.namespace, account);
-    if account == "default" || call.app.store.latest(&key).is_some() {
+    let account = account_name(body);
+    if account == "default" || call.app.store.latest(&account_key(call, account)).is_some() {
         return Ok(());
     }
     let namespace = &call.namespace;
@@ -257,6 +278,7 @@ async fn mutated(
     if how.owned.is_none() {
         track.created(&mut draft.object, unsent);
     }
+    equip(call, &mut draft.object)?;
     warnings.extend(draft.warnings);
     let mut attributes = call.attributes("CREATE", "CreateOptions", Some(draft.object), None)?;
     check_homes(call, &homes(call), &attributes.name)?;

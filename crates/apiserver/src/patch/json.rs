@@ -52,7 +52,9 @@ pub fn json(target: &mut Value, ops: &Value) -> Result<(), PatchError> {
 /// What an operation means where it names a member that is not there, which a real server takes more lightly than the
 /// RFC: replacing adds it, a copy of it is null, and a test that it is null holds.
 fn lenient(document: &Value, operation: PatchOperation) -> PatchOperation {
-    let object = |path: &Pointer| path.parent().and_then(|parent| parent.resolve(document).ok()).is_some_and(Value::is_object);
+    let object = |path: &Pointer| {
+        path.parent().and_then(|parent| parent.resolve(document).ok()).is_some_and(Value::is_object)
+    };
     let missing = |path: &Pointer| object(path) && path.resolve(document).is_err();
     match operation {
         PatchOperation::Replace(op) if object(&op.path) => {

@@ -223,11 +223,7 @@ fn merge_list(
 /// to be replaced.
 type Sorted<'a> = (Vec<(String, &'a Object)>, HashSet<String>, bool);
 
-fn sort_items<'a>(
-    stored: &[Value],
-    patch: &'a [Value],
-    key: &'static str,
-) -> Result<Sorted<'a>, PatchError> {
+fn sort_items<'a>(stored: &[Value], patch: &'a [Value], key: &'static str) -> Result<Sorted<'a>, PatchError> {
     let (mut named, mut deleted, mut replace) = (Vec::new(), HashSet::new(), false);
     for item in patch {
         let Value::Object(object) = item else {
@@ -276,7 +272,8 @@ fn wanted(order: Option<&Value>, named: Vec<Value>, identity: Identity) -> Resul
     for item in &named {
         let id = identity.of(item);
         if !places.any(|place| place == id) {
-            let (list, order) = (go_text(&Value::Array(named.clone())), go_text(&Value::Array(order.clone())));
+            let (list, order) =
+                (go_text(&Value::Array(named.clone())), go_text(&Value::Array(order.clone())));
             return Err(PatchError::Unexpected(format!(
                 "The order in patch list:\n{list}\n doesn't match {} list:\n{order}\n",
                 SET_ORDER.trim_end_matches('/')

@@ -68,6 +68,7 @@ impl MachineArgs {
             open_files: trainyard_node::raise_open_files(),
             log: self.log_rules()?,
             keep_logs: Duration::from_secs(7 * 24 * 3600),
+            api: None,
             clock: trainyard_operator::system_clock(),
         })
     }

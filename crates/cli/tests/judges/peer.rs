@@ -111,8 +111,6 @@ fn manifests(sources: &Path, operator: &Path, kubectl: &Path, up: &Up) -> String
     std::fs::write(&template, "- {name: init-pytorch, image: none, command: [\"true\"]}\n").unwrap();
     let (health, webhook) = (free_port(), free_port());
     let command = [
-        "/usr/bin/env".to_owned(),
-        format!("KUBECONFIG={}", up.dir.join("kubeconfig").display()),
         operator.display().to_string(),
         "--metrics-bind-address=0".into(),
         format!("--health-probe-bind-address=127.0.0.1:{health}"),

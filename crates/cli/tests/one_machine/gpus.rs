@@ -40,6 +40,7 @@ async fn try_host(dir: DataDir, gpus: u32) -> Result<Host, trainyard_host::Error
         open_files: None,
         log: trainyard_node::runtime::LogRules { max_bytes: 1 << 20, max_files: 2 },
         keep_logs: Duration::from_secs(3600),
+        api: None,
         clock: trainyard_operator::system_clock(),
     };
     let mut operator = trainyard_operator::Options { ports: Some((30_000, 31_999)), ..Default::default() };

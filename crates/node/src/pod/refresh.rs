@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, Volume};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::fetch::fetch;
+use crate::fetch::{Tokens, fetch};
 use crate::shared::Shared;
 use crate::volumes;
 
@@ -32,17 +32,18 @@ fn follows(volume: &Volume) -> bool {
 pub(super) fn start(shared: &Arc<Shared>, uid: &str, pod: watch::Receiver<Option<Arc<Pod>>>) -> Refresher {
     let (shared, uid) = (Arc::clone(shared), uid.to_owned());
     AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut tokens = Tokens::new(shared.options.clock.clone());
         loop {
             tokio::time::sleep(PERIOD).await;
             let Some(pod) = pod.borrow().clone() else { return };
-            refresh(&shared, &uid, &pod).await;
+            refresh(&shared, &uid, &shared.trimmed(&pod), &mut tokens).await;
         }
     }))
 }
 
 /// What is gone or cannot be written leaves the volume as it was: programs go on with what they have.
-async fn refresh(shared: &Shared, uid: &str, pod: &Pod) {
-    let sources = match fetch(&shared.client, pod).await {
+async fn refresh(shared: &Shared, uid: &str, pod: &Pod, tokens: &mut Tokens) {
+    let sources = match fetch(&shared.client, pod, tokens).await {
         Ok(sources) => sources,
         Err(error) => {
             return tracing::debug!(uid, %error, "cannot look at what a pod's volumes are made from");

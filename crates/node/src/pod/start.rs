@@ -10,13 +10,13 @@ use super::sight::{Refusal, containers, grace};
 use super::status::PORT_TAKEN;
 use super::step::Start;
 use crate::env::{self, ConfigError};
-use crate::fetch::{bind_claims, fetch};
+use crate::fetch::{Tokens, bind_claims, fetch};
 use crate::options::{Surroundings, clean_env};
 use crate::runtime::{self, ContainerSpec, Limits, Mount, Orphan};
 use crate::schedule::gpus_of_container;
 use crate::shared::Shared;
 use crate::volumes::{self, VolumeError};
-use crate::{quantity, unsupported};
+use crate::{account, quantity, unsupported};
 
 /// Where CUDA looks for the GPUs a process may use.
 const VISIBLE_GPUS: &str = "CUDA_VISIBLE_DEVICES";
@@ -77,6 +77,7 @@ pub(crate) fn limits_not_kept(pod: &Pod) -> Vec<String> {
 
 /// Starts one run; what was started before is not started again.
 pub(crate) async fn start(shared: &Shared, pod: &Pod, uid: &str, wanted: &Start) -> Result<(), Refusal> {
+    let pod = &*shared.trimmed(pod);
     let Some((_, container)) = containers(pod).find(|(_, c)| c.name == wanted.container) else {
         return Err(refusal("InvalidSpec", format!("there is no container {}", wanted.container)));
     };
@@ -104,7 +105,7 @@ async fn spec(
     uid: &str,
     container: &Container,
 ) -> Result<ContainerSpec, Refusal> {
-    let sources = fetch(&shared.client, pod).await;
+    let sources = fetch(&shared.client, pod, &mut Tokens::new(shared.options.clock.clone())).await;
     let sources = sources.map_err(|error| refusal("CreateContainerConfigError", error.to_string()))?;
     let facts = shared.facts();
     let own = env::environment(pod, container, &sources, &facts)?;
@@ -121,6 +122,7 @@ async fn spec(
     if shared.options.inventory.has_gpus {
         env.insert(VISIBLE_GPUS.into(), gpus_of_container(pod, &container.name).join(","));
     }
+    env.extend(account::env(pod, shared.options.api));
     env.extend(own);
     let tty = container.tty == Some(true);
     if tty {

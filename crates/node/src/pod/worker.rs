@@ -188,7 +188,7 @@ impl Worker {
 
     fn keep_volumes(&mut self, pod: &Pod, runs: &BTreeMap<String, Run>) {
         let is_up = runs.values().any(|run| !matches!(run.instance, Instance::Ended(_)));
-        if !is_up || !refresh::is_needed(pod) {
+        if !is_up || !refresh::is_needed(&self.shared.trimmed(pod)) {
             self.refresher = None;
         } else if self.refresher.is_none() {
             self.refresher = Some(refresh::start(&self.shared, &self.uid, self.pod.clone()));

@@ -1,12 +1,15 @@
 //! Becoming the container's program: user, directory, environment, and a message for people when that fails.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::unistd::{AccessFlags, Gid, Uid, access, chdir, geteuid, setgid, setgroups, setuid};
 
 use crate::runtime::ContainerSpec;
@@ -35,9 +38,22 @@ pub(super) fn exec(spec: &ContainerSpec, command: &[String], stdin: Stdio) -> St
         Ok(program) => program,
         Err(message) => return message,
     };
+    obey_signals();
     let error =
         Command::new(&program).arg0(name).args(arguments).env_clear().envs(&spec.env).stdin(stdin).exec();
     why_not(&program, &error)
+}
+
+/// What was ignored when the control plane started (interrupts, if a script started it beside others; hang-ups, after
+/// `nohup`) would be ignored by the program too. A signal that is caught is a plain one again in a new program.
+fn obey_signals() {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
+    let ignored = (1..=libc::SIGSYS).filter(|number| mask >> (number - 1) & 1 == 1);
+    for signal in ignored.filter(|number| !signal_hook::consts::FORBIDDEN.contains(number)) {
+        let _stays_ignored = signal_hook::flag::register(signal, Arc::default());
+    }
 }
 
 fn become_user(spec: &ContainerSpec) -> Result<(), String> {

@@ -1,12 +1,13 @@
 //! From a start to an exit code.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use trainyard_node::runtime::{ExitReason, Instance};
+use trainyard_node::runtime::{ExitReason, Instance, Runtime};
 
-use crate::harness::{Bench, content, shim, whole_log};
+use crate::harness::{Bench, clock, content, shim, whole_log};
 
 #[tokio::test]
 async fn exit_codes_and_signals_are_told() {
@@ -26,6 +27,21 @@ async fn exit_codes_and_signals_are_told() {
         assert!(exit.started_at <= exit.finished_at);
         assert_eq!(bench.runtime.look(&dir).unwrap(), Instance::Ended(exit));
     }
+}
+
+#[tokio::test]
+async fn what_the_control_plane_ignores_its_programs_do_not() {
+    let mut bench = Bench::new();
+    let deaf = bench.root.path().join("shim");
+    let script = format!("#!/bin/sh\ntrap '' HUP INT QUIT USR1\nexec {} \"$@\"\n", shim().display());
+    fs::write(&deaf, script).unwrap();
+    fs::set_permissions(&deaf, PermissionsExt::from_mode(0o755)).unwrap();
+    bench.runtime = Runtime::new(deaf, clock());
+    let dir = bench.dir("signals");
+    bench.run(&dir, &bench.spec(&["grep", "SigIgn", "/proc/self/status"])).await;
+    let log = whole_log(&dir).await;
+    let mask = u64::from_str_radix(log.trim().rsplit('\t').next().unwrap(), 16).unwrap();
+    assert_eq!(mask & 0x7fff_ffff, 0, "{log}");
 }
 
 #[tokio::test]

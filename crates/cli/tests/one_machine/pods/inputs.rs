@@ -121,6 +121,35 @@ async fn a_volume_follows_what_it_is_made_from() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_with_an_account_reaches_the_api() {
+    if let Err(why) = can_mount() {
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let up = Up::start(&home.path().join("data"), &[]).await;
+    let client = up.client().await;
+    object(&client, "serviceaccounts", json!({ "metadata": { "name": "reader" } })).await;
+    let ask = "d=/var/run/secrets/kubernetes.io/serviceaccount; cat $d/namespace; echo; \
+        curl --silent --show-error --cacert $d/ca.crt --header \"Authorization: Bearer $(cat $d/token)\" \
+        https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT/api/v1/namespaces/default/pods";
+    let spec = |script: &str| json!({ "restartPolicy": "Never", "containers": [sh("c", script)] });
+    make(&client, pod("reads", with(spec(ask), json!({ "serviceAccountName": "reader" })))).await;
+    until(&client, "reads", "Succeeded").await;
+    let text = log(&client, "reads", "c").await;
+    assert!(text.starts_with("default\n"), "{text}");
+    // It is known, and may nothing.
+    assert!(text.contains("User \\\"system:serviceaccount:default:reader\\\" cannot list"), "{text}");
+    // Who did not ask has no mount of it.
+    let none = "test ! -e /var/run/secrets/kubernetes.io && test -z \"$KUBERNETES_SERVICE_HOST\"";
+    make(&client, pod("plain", spec(none))).await;
+    until(&client, "plain", "Succeeded").await;
+    let wants = "test -s /var/run/secrets/kubernetes.io/serviceaccount/token";
+    make(&client, pod("wants", with(spec(wants), json!({ "automountServiceAccountToken": true })))).await;
+    until(&client, "wants", "Succeeded").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_mounts_below_a_directory_that_is_not_there() {
     let home = tempfile::tempdir().unwrap();
     let up = Up::start(&home.path().join("data"), &[]).await;
