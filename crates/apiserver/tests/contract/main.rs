@@ -6,13 +6,11 @@
 //! | `TRAINYARD_CONTRACT_ROW=TEXT` | runs the rows whose names contain it (or one of several, with commas), and shows every difference |
 //! | `TRAINYARD_CONTRACT=embedded` | leaves the real one out |
 //! | `TRAINYARD_RECORD=1` | records the answers of the real one |
-//! | `TRAINYARD_RECORD=gaps` | writes the list of rows that do not pass yet |
 #![cfg(test)]
 
 mod client;
 mod content;
 mod diff;
-mod gaps;
 mod golden;
 mod normal;
 mod row;
@@ -33,8 +31,8 @@ use row::Row;
 const PARALLEL: usize = 6;
 /// How long anything may take: long, because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The same where nothing good is expected.
-const GAP_PATIENCE: Duration = Duration::from_secs(6);
+/// The same while answers are recorded, and nothing good is expected of ours yet.
+const RECORDING_PATIENCE: Duration = Duration::from_secs(6);
 
 /// The theme of what is left out on purpose.
 const NOT_SERVED: &str = "not-served";
@@ -44,17 +42,14 @@ type Results = BTreeMap<String, Result<Value, String>>;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_servers_answer_as_recorded() {
     let wanted = env::var("TRAINYARD_CONTRACT_ROW").unwrap_or_default();
-    let record = env::var("TRAINYARD_RECORD").unwrap_or_default();
+    let record = env::var("TRAINYARD_RECORD").is_ok_and(|record| record == "1");
     let rows: Vec<Row> =
         row::all().into_iter().filter(|row| wanted.split(',').any(|part| row.name.contains(part))).collect();
-    let gaps = gaps::read();
 
     let embedded = servers::Embedded::start().await;
     let ours = async {
         define(&embedded.target).await;
-        // While recording, or on the list, nothing good is expected yet.
-        let is_gap = |row: &Row| !record.is_empty() || gaps.contains_key(&row.name);
-        run_all(&embedded.target, &rows, |row| if is_gap(row) { GAP_PATIENCE } else { PATIENCE }).await
+        run_all(&embedded.target, &rows, if record { RECORDING_PATIENCE } else { PATIENCE }).await
     };
     let theirs = async {
         if env::var("TRAINYARD_CONTRACT").is_ok_and(|which| which == "embedded") {
@@ -63,12 +58,12 @@ async fn both_servers_answer_as_recorded() {
         let (_cluster, target) = servers::real().await?;
         define(&target).await;
         let served: Vec<Row> = rows.iter().filter(|row| row.theme != NOT_SERVED).cloned().collect();
-        Some(run_all(&target, &served, |_| PATIENCE).await)
+        Some(run_all(&target, &served, PATIENCE).await)
     };
     let (ours, theirs) = tokio::join!(ours, theirs);
     embedded.stop().await;
 
-    if record == "1" {
+    if record {
         let mut answers = theirs.clone().expect("answers are recorded from a real control plane");
         for row in rows.iter().filter(|row| row.theme == NOT_SERVED) {
             answers.insert(row.name.clone(), ours[&row.name].clone());
@@ -84,27 +79,16 @@ async fn both_servers_answer_as_recorded() {
         ));
     }
     let failing = compare(&ours, &goldens);
-    if record == "gaps" && wanted.is_empty() {
-        gaps::write(&failing.iter().map(|(row, lines)| (row.clone(), lines[0].clone())).collect());
-        return;
-    }
     for (row, lines) in &failing {
-        if !gaps.contains_key(row) || !wanted.is_empty() {
-            problems.push(format!("{row}: the embedded one differs\n    {}", lines.join("\n    ")));
-        }
+        problems.push(format!("{row}: the embedded one differs\n    {}", lines.join("\n    ")));
     }
-    for row in ours.keys().filter(|row| gaps.contains_key(*row) && !failing.contains_key(*row)) {
-        problems.push(format!("{row} passes: take it out of known-gaps.yaml"));
-    }
-    let passed = ours.len() - failing.len();
-    println!("{passed} of {} rows pass on the embedded server; {} known gaps", ours.len(), gaps.len());
+    println!("{} of {} rows pass on the embedded server", ours.len() - failing.len(), ours.len());
     assert!(problems.is_empty(), "\n{}\n{} problems", problems.join("\n"), problems.len());
 }
 
-async fn run_all(target: &Target, rows: &[Row], patience: impl Fn(&Row) -> Duration) -> Results {
-    let patience = &patience;
+async fn run_all(target: &Target, rows: &[Row], patience: Duration) -> Results {
     let runs =
-        rows.iter().map(|row| async move { (row.name.clone(), run::run(target, row, patience(row)).await) });
+        rows.iter().map(|row| async move { (row.name.clone(), run::run(target, row, patience).await) });
     stream::iter(runs).buffer_unordered(PARALLEL).collect().await
 }
 
