@@ -34,14 +34,20 @@ pub(crate) struct Version<'a> {
 
 /// The versions of a resource other than the one that is asked for.
 pub(crate) trait Versions {
-    /// A version, if it is (still) served.
-    fn version(&self, api_version: &str) -> Option<Version<'_>>;
+    /// A version other than the asked one, if it is (still) served.
+    fn version(&self, _api_version: &str) -> Option<Version<'_>> {
+        None
+    }
 
     /// An object of the asked version in another one.
-    fn convert(&self, object: &Value, api_version: &str) -> Value;
+    fn convert(&self, object: &Value, _api_version: &str) -> Value {
+        object.clone()
+    }
 
     /// An object of another version in the asked one.
-    fn convert_back(&self, object: Value) -> Value;
+    fn convert_back(&self, object: Value) -> Value {
+        object
+    }
 
     /// An object before anybody wrote to it, in the asked version.
     fn blank(&self) -> Value;

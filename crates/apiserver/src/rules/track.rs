@@ -203,18 +203,6 @@ impl OneVersion {
 }
 
 impl Versions for OneVersion {
-    fn version(&self, _: &str) -> Option<Version<'_>> {
-        None
-    }
-
-    fn convert(&self, object: &Value, _: &str) -> Value {
-        object.clone()
-    }
-
-    fn convert_back(&self, object: Value) -> Value {
-        object
-    }
-
     fn blank(&self) -> Value {
         typed(self.message().map(fields::blank), self.api_version, self.kind)
     }

@@ -152,6 +152,14 @@ fn is_duration(text: &str) -> bool {
         "hours",
     ];
     const LONG: [&str; 7] = ["d", "day", "days", "w", "week", "weeks", "hr"];
+    measures(text, |unit| {
+        let named = unit.trim();
+        UNITS.contains(&named) || LONG.contains(&named)
+    })
+}
+
+/// Whether a text is nothing but numbers with units, with a sign before it or none.
+pub(super) fn measures(text: &str, is_unit: impl Fn(&str) -> bool) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
         return true;
@@ -159,21 +167,18 @@ fn is_duration(text: &str) -> bool {
     if rest.is_empty() {
         return false;
     }
+    let numeric = |c: char| c.is_ascii_digit() || c == '.';
     while !rest.is_empty() {
-        let after = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let after = rest.trim_start_matches(numeric);
         let number = rest.strip_suffix(after).unwrap_or_default();
         if !number.contains(|c: char| c.is_ascii_digit()) || number.matches('.').count() > 1 {
             return false;
         }
-        let after = after.trim_start();
-        let end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
-        let Some((unit, next)) = after.split_at_checked(end) else {
-            return false;
-        };
-        if !UNITS.contains(&unit) && !LONG.contains(&unit) {
+        let (unit, next) = after.split_at(after.find(numeric).unwrap_or(after.len()));
+        if !is_unit(unit) {
             return false;
         }
-        rest = next.trim_start();
+        rest = next;
     }
     true
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/tools/record"
@@ -27,20 +26,12 @@ import (
 	"github.com/go-logr/logr"
 )
 
-func leaderElection(ctx context.Context, config *rest.Config) error {
-	client, err := inProtobuf(config)
-	if err != nil {
-		return err
-	}
-	ns, err := namespace(ctx, client)
-	if err != nil {
-		return err
-	}
+func leaderElection(ctx context.Context, at place) error {
 	var terms atomic.Int32
 	candidate := func(ctx context.Context, name string) {
 		lock := &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: ns, Name: "leader"},
-			Client:     client.CoordinationV1(),
+			LeaseMeta:  metav1.ObjectMeta{Namespace: at.namespace, Name: "leader"},
+			Client:     at.client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 		}
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
@@ -68,41 +59,33 @@ func leaderElection(ctx context.Context, config *rest.Config) error {
 	if err := eventually(ctx, "the second takes over", func() (bool, error) { return terms.Load() == 2, nil }); err != nil {
 		return err
 	}
-	lease, err := client.CoordinationV1().Leases(ns).Get(ctx, "leader", metav1.GetOptions{})
+	lease, err := at.client.CoordinationV1().Leases(at.namespace).Get(ctx, "leader", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	return errors.Join(expect("the leader", *lease.Spec.HolderIdentity, "second"), expect("changes of leader", *lease.Spec.LeaseTransitions, 1))
 }
 
-func events(ctx context.Context, config *rest.Config) error {
-	client, err := inProtobuf(config)
-	if err != nil {
-		return err
-	}
-	ns, err := namespace(ctx, client)
-	if err != nil {
-		return err
-	}
-	about, err := client.CoreV1().ConfigMaps(ns).Create(ctx, configMap("about", "1"), metav1.CreateOptions{})
+func events(ctx context.Context, at place) error {
+	about, err := at.client.CoreV1().ConfigMaps(at.namespace).Create(ctx, configMap("about", "1"), metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	broadcaster := record.NewBroadcaster()
 	defer broadcaster.Shutdown()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: at.client.CoreV1().Events("")})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "clients"})
 	for range 3 {
 		recorder.Event(about, corev1.EventTypeNormal, "Tested", "the same again")
 	}
 	if err := eventually(ctx, "the events are counted", func() (bool, error) {
 		selector := "involvedObject.name=about,reason=Tested"
-		list, err := client.CoreV1().Events(ns).List(ctx, metav1.ListOptions{FieldSelector: selector})
+		list, err := at.client.CoreV1().Events(at.namespace).List(ctx, metav1.ListOptions{FieldSelector: selector})
 		return err == nil && len(list.Items) == 1 && list.Items[0].Count == 3, err
 	}); err != nil {
 		return err
 	}
-	list, err := client.EventsV1().Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "regarding.name=about"})
+	list, err := at.client.EventsV1().Events(at.namespace).List(ctx, metav1.ListOptions{FieldSelector: "regarding.name=about"})
 	if err != nil {
 		return err
 	}
@@ -136,15 +119,7 @@ func (u *upper) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, err
 }
 
-func controller(ctx context.Context, config *rest.Config) error {
-	typed, err := inProtobuf(config)
-	if err != nil {
-		return err
-	}
-	ns, err := namespace(ctx, typed)
-	if err != nil {
-		return err
-	}
+func controller(ctx context.Context, at place) error {
 	ctrllog.SetLogger(logr.Discard())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,9 +127,9 @@ func controller(ctx context.Context, config *rest.Config) error {
 	if err := corev1.AddToScheme(known); err != nil {
 		return err
 	}
-	manager, err := ctrl.NewManager(config, ctrl.Options{
+	manager, err := ctrl.NewManager(at.config, ctrl.Options{
 		Scheme: known, Metrics: server.Options{BindAddress: "0"},
-		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{ns: {}}},
+		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{at.namespace: {}}},
 	})
 	if err != nil {
 		return err
@@ -166,29 +141,29 @@ func controller(ctx context.Context, config *rest.Config) error {
 	go func() { _ = manager.Start(ctx) }()
 	wanted := configMap("word", "quiet")
 	wanted.Labels = map[string]string{"upper": "yes"}
-	if _, err := typed.CoreV1().ConfigMaps(ns).Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
+	if _, err := at.client.CoreV1().ConfigMaps(at.namespace).Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	is := func(value string) func() (bool, error) {
 		return func() (bool, error) {
-			secret, err := typed.CoreV1().Secrets(ns).Get(ctx, "word", metav1.GetOptions{})
+			secret, err := at.client.CoreV1().Secrets(at.namespace).Get(ctx, "word", metav1.GetOptions{})
 			return err == nil && string(secret.Data["k"]) == value, nil
 		}
 	}
 	if err := eventually(ctx, "the secret is made", is("QUIET")); err != nil {
 		return err
 	}
-	if err := typed.CoreV1().Secrets(ns).Delete(ctx, "word", metav1.DeleteOptions{}); err != nil {
+	if err := at.client.CoreV1().Secrets(at.namespace).Delete(ctx, "word", metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	if err := eventually(ctx, "a deleted secret is made again", is("QUIET")); err != nil {
 		return err
 	}
-	if err := typed.CoreV1().ConfigMaps(ns).Delete(ctx, "word", metav1.DeleteOptions{}); err != nil {
+	if err := at.client.CoreV1().ConfigMaps(at.namespace).Delete(ctx, "word", metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	return eventually(ctx, "the secret goes with its owner", func() (bool, error) {
-		list, err := typed.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{})
+		list, err := at.client.CoreV1().Secrets(at.namespace).List(ctx, metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0, err
 	})
 }

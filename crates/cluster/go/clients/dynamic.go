@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 )
 
@@ -53,16 +52,8 @@ func gear(name string, teeth int64) *unstructured.Unstructured {
 	}}
 }
 
-func dynamicClient(ctx context.Context, config *rest.Config) error {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	typed, err := inProtobuf(config)
-	if err != nil {
-		return err
-	}
-	ns, err := namespace(ctx, typed)
+func dynamicClient(ctx context.Context, at place) error {
+	client, err := dynamic.NewForConfig(at.config)
 	if err != nil {
 		return err
 	}
@@ -70,24 +61,24 @@ func dynamicClient(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	if err := eventually(ctx, "the definition is served", func() (bool, error) {
-		_, err := client.Resource(gears).Namespace(ns).List(ctx, metav1.ListOptions{})
+		_, err := client.Resource(gears).Namespace(at.namespace).List(ctx, metav1.ListOptions{})
 		return err == nil, nil
 	}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, ns, nil)
+	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, at.namespace, nil)
 	informer := factory.ForResource(gears)
 	go informer.Informer().Run(ctx.Done())
-	if _, err := client.Resource(gears).Namespace(ns).Create(ctx, gear("a", 12), metav1.CreateOptions{}); err != nil {
+	if _, err := client.Resource(gears).Namespace(at.namespace).Create(ctx, gear("a", 12), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if _, err := client.Resource(gears).Namespace(ns).Create(ctx, gear("b", 1), metav1.CreateOptions{}); err == nil {
+	if _, err := client.Resource(gears).Namespace(at.namespace).Create(ctx, gear("b", 1), metav1.CreateOptions{}); err == nil {
 		return errors.New("a gear with one tooth was accepted")
 	}
 	status := []byte(`{"status":{"turns":7},"spec":{"teeth":99}}`)
-	after, err := client.Resource(gears).Namespace(ns).Patch(ctx, "a", types.MergePatchType, status, metav1.PatchOptions{}, "status")
+	after, err := client.Resource(gears).Namespace(at.namespace).Patch(ctx, "a", types.MergePatchType, status, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return err
 	}
@@ -106,18 +97,10 @@ func dynamicClient(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-func serverSideApply(ctx context.Context, config *rest.Config) error {
-	client, err := inProtobuf(config)
-	if err != nil {
-		return err
-	}
-	ns, err := namespace(ctx, client)
-	if err != nil {
-		return err
-	}
+func serverSideApply(ctx context.Context, at place) error {
 	apply := func(manager, key, value string, force bool) error {
-		wanted := corev1ac.ConfigMap("applied", ns).WithData(map[string]string{key: value})
-		_, err := client.CoreV1().ConfigMaps(ns).Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: manager, Force: force})
+		wanted := corev1ac.ConfigMap("applied", at.namespace).WithData(map[string]string{key: value})
+		_, err := at.client.CoreV1().ConfigMaps(at.namespace).Apply(ctx, wanted, metav1.ApplyOptions{FieldManager: manager, Force: force})
 		return err
 	}
 	if err := errors.Join(apply("one", "a", "1", false), apply("two", "b", "2", false)); err != nil {
@@ -130,7 +113,7 @@ func serverSideApply(ctx context.Context, config *rest.Config) error {
 	if err := apply("two", "a", "3", true); err != nil {
 		return err
 	}
-	result, err := client.CoreV1().ConfigMaps(ns).Get(ctx, "applied", metav1.GetOptions{})
+	result, err := at.client.CoreV1().ConfigMaps(at.namespace).Get(ctx, "applied", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -144,8 +127,8 @@ func serverSideApply(ctx context.Context, config *rest.Config) error {
 	)
 }
 
-func discoveryAndOpenAPI(ctx context.Context, config *rest.Config) error {
-	client, err := discovery.NewDiscoveryClientForConfig(config)
+func discoveryAndOpenAPI(ctx context.Context, at place) error {
+	client, err := discovery.NewDiscoveryClientForConfig(at.config)
 	if err != nil {
 		return err
 	}

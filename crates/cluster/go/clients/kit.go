@@ -20,14 +20,25 @@ func inProtobuf(config *rest.Config) (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// namespace makes a new namespace for one check.
-func namespace(ctx context.Context, client kubernetes.Interface) (string, error) {
+// place is where a check works: a namespace of its own, and a client for it.
+type place struct {
+	config    *rest.Config
+	client    *kubernetes.Clientset
+	namespace string
+}
+
+// newPlace makes a new namespace for one check.
+func newPlace(ctx context.Context, config *rest.Config) (place, error) {
+	client, err := inProtobuf(config)
+	if err != nil {
+		return place{}, err
+	}
 	wanted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "go-"}}
 	made, err := client.CoreV1().Namespaces().Create(ctx, wanted, metav1.CreateOptions{})
 	if err != nil {
-		return "", err
+		return place{}, err
 	}
-	return made.Name, nil
+	return place{config, client, made.Name}, nil
 }
 
 // eventually waits until a condition holds.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -18,7 +17,7 @@ const patience = 3 * time.Minute
 
 type check struct {
 	name string
-	run  func(context.Context, *rest.Config) error
+	run  func(context.Context, place) error
 }
 
 var checks = []check{
@@ -44,7 +43,11 @@ func main() {
 	}
 	config.QPS, config.Burst = 1000, 1000
 	for _, check := range checks {
-		if err := check.run(ctx, config); err != nil {
+		at, err := newPlace(ctx, config)
+		if err == nil {
+			err = check.run(ctx, at)
+		}
+		if err != nil {
 			fail(check.name, err)
 		}
 		fmt.Println("ok:", check.name)

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 )
@@ -35,18 +34,10 @@ func template(name string) corev1.PodTemplateSpec {
 	}
 }
 
-func typedClients(ctx context.Context, config *rest.Config) error {
-	client, err := inProtobuf(config)
-	if err != nil {
-		return err
-	}
-	ns, err := namespace(ctx, client)
-	if err != nil {
-		return err
-	}
+func typedClients(ctx context.Context, at place) error {
 	body := template("pod")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Labels: body.Labels}, Spec: body.Spec}
-	made, err := client.CoreV1().Pods(ns).Create(ctx, pod, metav1.CreateOptions{})
+	made, err := at.client.CoreV1().Pods(at.namespace).Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
@@ -61,35 +52,35 @@ func typedClients(ctx context.Context, config *rest.Config) error {
 	}
 	// A conflict on purpose, and the way out of it.
 	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		current, err := client.CoreV1().Pods(ns).Get(ctx, "pod", metav1.GetOptions{})
+		current, err := at.client.CoreV1().Pods(at.namespace).Get(ctx, "pod", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		current.Status.Phase = corev1.PodRunning
 		current.Status.PodIP = "10.1.2.3"
-		_, err = client.CoreV1().Pods(ns).UpdateStatus(ctx, current, metav1.UpdateOptions{})
+		_, err = at.client.CoreV1().Pods(at.namespace).UpdateStatus(ctx, current, metav1.UpdateOptions{})
 		return err
 	}); err != nil {
 		return err
 	}
 	patch := []byte(`{"metadata":{"annotations":{"a":"b"}}}`)
-	patched, err := client.CoreV1().Pods(ns).Patch(ctx, "pod", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	patched, err := at.client.CoreV1().Pods(at.namespace).Patch(ctx, "pod", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(expect("the phase", patched.Status.Phase, corev1.PodRunning), expect("the note", patched.Annotations["a"], "b")); err != nil {
 		return err
 	}
-	if err := owners(ctx, client, ns); err != nil {
+	if err := owners(ctx, at.client, at.namespace); err != nil {
 		return err
 	}
-	if err := client.CoreV1().Pods(ns).Delete(ctx, "pod", metav1.DeleteOptions{}); err != nil {
+	if err := at.client.CoreV1().Pods(at.namespace).Delete(ctx, "pod", metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	if err := client.CoreV1().Pods(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+	if err := at.client.CoreV1().Pods(at.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		return err
 	}
-	return client.CoreV1().Namespaces().Delete(ctx, ns, metav1.DeleteOptions{})
+	return at.client.CoreV1().Namespaces().Delete(ctx, at.namespace, metav1.DeleteOptions{})
 }
 
 // owners makes what controllers of the server itself work on.
@@ -135,16 +126,8 @@ func owners(ctx context.Context, client *kubernetes.Clientset, ns string) error 
 	)
 }
 
-func errorsAreToldApart(ctx context.Context, config *rest.Config) error {
-	client, err := inProtobuf(config)
-	if err != nil {
-		return err
-	}
-	ns, err := namespace(ctx, client)
-	if err != nil {
-		return err
-	}
-	maps := client.CoreV1().ConfigMaps(ns)
+func errorsAreToldApart(ctx context.Context, at place) error {
+	maps := at.client.CoreV1().ConfigMaps(at.namespace)
 	_, missing := maps.Get(ctx, "nothing", metav1.GetOptions{})
 	first, err := maps.Create(ctx, configMap("a", "1"), metav1.CreateOptions{})
 	if err != nil {

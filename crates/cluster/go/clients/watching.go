@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
 )
@@ -44,16 +43,8 @@ func (s *seen) counts() (int, int, int) {
 	return len(s.added), len(s.updated), len(s.deleted)
 }
 
-func informerSeesChanges(ctx context.Context, config *rest.Config) error {
-	client, err := inProtobuf(config)
-	if err != nil {
-		return err
-	}
-	ns, err := namespace(ctx, client)
-	if err != nil {
-		return err
-	}
-	maps := client.CoreV1().ConfigMaps(ns)
+func informerSeesChanges(ctx context.Context, at place) error {
+	maps := at.client.CoreV1().ConfigMaps(at.namespace)
 	for i := range 20 {
 		if _, err := maps.Create(ctx, configMap(fmt.Sprintf("before-%d", i), "1"), metav1.CreateOptions{}); err != nil {
 			return err
@@ -62,7 +53,7 @@ func informerSeesChanges(ctx context.Context, config *rest.Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	own := informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = "metadata.name!=kube-root-ca.crt" })
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(ns), own)
+	factory := informers.NewSharedInformerFactoryWithOptions(at.client, 0, informers.WithNamespace(at.namespace), own)
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	told := &seen{added: map[string]int{}, updated: map[string]int{}, deleted: map[string]int{}}
 	if _, err := informer.AddEventHandler(told.handler()); err != nil {
@@ -92,26 +83,18 @@ func informerSeesChanges(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-func metadataInformer(ctx context.Context, config *rest.Config) error {
-	client, err := inProtobuf(config)
-	if err != nil {
+func metadataInformer(ctx context.Context, at place) error {
+	if _, err := at.client.CoreV1().ConfigMaps(at.namespace).Create(ctx, configMap("a", "1"), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	ns, err := namespace(ctx, client)
-	if err != nil {
-		return err
-	}
-	if _, err := client.CoreV1().ConfigMaps(ns).Create(ctx, configMap("a", "1"), metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	only, err := metadata.NewForConfig(config)
+	only, err := metadata.NewForConfig(at.config)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resource := corev1.SchemeGroupVersion.WithResource("configmaps")
-	factory := metadatainformer.NewFilteredSharedInformerFactory(only, 0, ns, func(options *metav1.ListOptions) {
+	factory := metadatainformer.NewFilteredSharedInformerFactory(only, 0, at.namespace, func(options *metav1.ListOptions) {
 		options.FieldSelector = "metadata.name=a"
 	})
 	informer := factory.ForResource(resource)
@@ -126,26 +109,18 @@ func metadataInformer(ctx context.Context, config *rest.Config) error {
 	})
 }
 
-func paging(ctx context.Context, config *rest.Config) error {
-	client, err := inProtobuf(config)
-	if err != nil {
-		return err
-	}
-	ns, err := namespace(ctx, client)
-	if err != nil {
-		return err
-	}
+func paging(ctx context.Context, at place) error {
 	for i := range 25 {
 		made := configMap(fmt.Sprintf("page-%02d", i), "1")
 		made.Labels = map[string]string{"paged": "true"}
-		if _, err := client.CoreV1().ConfigMaps(ns).Create(ctx, made, metav1.CreateOptions{}); err != nil {
+		if _, err := at.client.CoreV1().ConfigMaps(at.namespace).Create(ctx, made, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
 	pages := 0
 	list := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
 		pages++
-		return client.CoreV1().ConfigMaps(ns).List(ctx, options)
+		return at.client.CoreV1().ConfigMaps(at.namespace).List(ctx, options)
 	}))
 	list.PageSize = 10
 	names := map[string]bool{}

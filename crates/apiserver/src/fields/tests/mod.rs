@@ -54,18 +54,6 @@ pub(super) fn schema() -> Structural {
 pub(super) struct Alone;
 
 impl Versions for Alone {
-    fn version(&self, _: &str) -> Option<Version<'_>> {
-        None
-    }
-
-    fn convert(&self, object: &Value, _: &str) -> Value {
-        object.clone()
-    }
-
-    fn convert_back(&self, object: Value) -> Value {
-        object
-    }
-
     fn blank(&self) -> Value {
         World::blank()
     }

@@ -1,6 +1,7 @@
 //! Texts in a rule that mean something of their own: patterns, times, durations and formats. And lists and maps of
 //! values that are not of one type.
 
+use super::super::format::measures;
 use super::super::pattern;
 use super::source::Problem;
 use super::types::Type;
@@ -195,25 +196,5 @@ fn short(value: &Type<'_>) -> String {
 /// A duration in Go's words: `1h30m`.
 fn is_duration(text: &str) -> bool {
     const UNITS: [&str; 8] = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let number = rest.strip_suffix(unit).unwrap_or_default();
-        if !number.contains(|c: char| c.is_ascii_digit()) || number.matches('.').count() > 1 {
-            return false;
-        }
-        let end = unit.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(unit.len());
-        let Some((unit, after)) = unit.split_at_checked(end) else { return false };
-        if !UNITS.contains(&unit) {
-            return false;
-        }
-        rest = after;
-    }
-    true
+    measures(text, |unit| UNITS.contains(&unit))
 }
