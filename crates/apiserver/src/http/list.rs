@@ -61,7 +61,7 @@ pub(crate) async fn list(call: &Call) -> Result<Response, Failure> {
         after: token.as_ref().map(|t| &*t.after),
         limit: limit.unwrap_or(usize::MAX),
     };
-    let page = collect(call, &selection, range, &at).map_err(|Gone| gone(token.as_ref(), &at))?;
+    let page = collect(call, &selection, range, &at).map_err(|Gone(_)| gone(token.as_ref(), &at))?;
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if let (true, Some(map)) = (call.served.custom && call.render == Render::Object, metadata.as_object_mut())
     {
@@ -85,9 +85,7 @@ fn gone(token: Option<&Token>, at: &At) -> Failure {
         (Some(token), _) => {
             Failure::expired_list(Token { revision: 0, left: token.left, after: token.after.clone() }.write())
         }
-        (None, At::Revision(revision)) => {
-            Failure::expired(format!("The resourceVersion for the provided list is too old: {revision}"))
-        }
+        (None, At::Revision(_)) => Failure::expired("The resourceVersion for the provided list is too old."),
         (None, At::Current) => Failure::expired("The state changed too much while it was listed"),
     }
 }

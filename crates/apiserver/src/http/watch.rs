@@ -40,12 +40,8 @@ pub(crate) async fn watch(call: Call) -> Result<Response, Failure> {
     // Subscribed before anything is read, so that no event falls in between.
     let wake = call.app.store.subscribe(&call.served.table);
     let (initial, position) = match start {
-        Start::After(revision) => {
-            list::reach(&call.app, revision).await?;
-            let known = call.app.store.since(&call.served.table, revision, 0);
-            known.map_err(|Gone| too_old(revision))?;
-            (Vec::new(), revision)
-        }
+        // One that is forgotten is told as an event, and one that is still to come is waited for.
+        Start::After(revision) => (Vec::new(), revision),
         Start::State { at_least } => {
             list::reach(&call.app, at_least).await?;
             let range = Range { prefix: &selection.prefix, after: None, limit: usize::MAX };
@@ -82,8 +78,8 @@ pub(crate) async fn watch(call: Call) -> Result<Response, Failure> {
     Ok(response)
 }
 
-fn too_old(revision: u64) -> Failure {
-    Failure::expired(format!("too old resource version: {revision}"))
+fn too_old(revision: u64, floor: u64) -> Failure {
+    Failure::expired(format!("too old resource version: {revision} ({floor})"))
 }
 
 /// Where a watch begins.
@@ -280,8 +276,8 @@ impl Watcher {
         self.wake.borrow_and_update();
         let store = &self.app.store;
         match store.since(&self.view.served.table, self.position, BATCH) {
-            Err(Gone) => {
-                self.fail(&too_old(self.position));
+            Err(Gone(floor)) => {
+                self.fail(&too_old(self.position, floor));
                 true
             }
             Ok((events, reached)) => {

@@ -141,7 +141,7 @@ impl Store {
         let state = self.shared.read();
         let (items, more) = match state.tables.get(table) {
             Some(table) => table.page_at(range, revision)?,
-            None if revision < state.base => return Err(Gone),
+            None if revision < state.base => return Err(Gone(state.base)),
             None => Default::default(),
         };
         Ok(Page { items, more, revision })
@@ -162,7 +162,7 @@ impl Store {
         let state = self.shared.read();
         let events = match state.tables.get(table) {
             Some(table) => table.since(after, max)?,
-            None if after < state.base => return Err(Gone),
+            None if after < state.base => return Err(Gone(state.base)),
             None => Vec::new(),
         };
         let reached = match events.last() {

@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 use super::stored::{Event, EventKind, Stored};
 
-/// The revision asked for is older than the history kept.
+/// The revision asked for is older than the history kept, which begins after this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
+pub struct Gone(pub u64);
 
 /// One page of a list.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ impl Table {
     /// The events after a revision, at most `max`.
     pub(super) fn since(&self, after: u64, max: usize) -> Result<Vec<Arc<Event>>, Gone> {
         if after < self.floor {
-            return Err(Gone);
+            return Err(Gone(self.floor));
         }
         let start = self.ring.partition_point(|e| e.object.revision <= after);
         Ok(self.ring.range(start..).take(max).cloned().collect())

@@ -54,7 +54,7 @@ struct Watcher {
 impl Watcher {
     fn read(&mut self, store: &Store, max: usize) {
         match store.since(TABLE, self.position, max) {
-            Err(Gone) => self.lost = true,
+            Err(Gone(_)) => self.lost = true,
             Ok((events, reached)) => {
                 for event in &events {
                     assert!(event.object.revision > self.position);

@@ -98,10 +98,12 @@ async fn who_falls_behind_is_told() {
     assert_eq!(event["type"], "ERROR");
     assert_eq!((&event["object"]["code"], &event["object"]["reason"]), (&json!(410), &json!("Expired")));
     assert_eq!(slow.brief().await, "END");
-    let late = api.call("GET", &format!("{MAPS}?watch=true&resourceVersion={}", rv(&first)), NULL).await;
-    assert_eq!((late.code, &late.json()["reason"]), (410, &json!("Expired")));
-    let early = api.call("GET", &format!("{MAPS}?watch=true&resourceVersion=9999"), NULL).await;
-    assert_eq!(early.code, 504);
+    let mut late = api.watch(&format!("{MAPS}?watch=true&resourceVersion={}", rv(&first))).await;
+    let status = late.next().await.unwrap()["object"].take();
+    let floor = rv(&first) + 1;
+    let message = format!("too old resource version: {} ({floor})", rv(&first));
+    assert_eq!((&status["code"], &status["message"]), (&json!(410), &json!(message)));
+    assert_eq!(late.brief().await, "END");
 }
 
 #[tokio::test(start_paused = true)]

@@ -103,8 +103,9 @@ async fn a_watch_is_framed() {
         rest = tail;
     }
     assert_eq!(kinds, ["ADDED", "BOOKMARK"]);
-    let old = send(&api, "GET", &format!("{MAPS}?watch=1&resourceVersion=999999"), PROTOBUF, None).await;
-    assert_eq!((old.code, old.content.as_str()), (504, PROTOBUF));
+    let wrong = format!("{MAPS}?watch=1&resourceVersionMatch=Exact");
+    let wrong = send(&api, "GET", &wrong, PROTOBUF, None).await;
+    assert_eq!((wrong.code, wrong.content.as_str()), (422, PROTOBUF));
 }
 
 #[tokio::test(start_paused = true)]
