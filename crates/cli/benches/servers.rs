@@ -236,6 +236,8 @@ async fn watches(server: &Server, up: &Up) {
         }
         followed.push((sender, body));
     }
+    // Another connection: one that is silent for so long is closed.
+    let mut sender = server.connect().await;
     let body = json!({"metadata": {"name": "news"}});
     let (code, _) =
         server.send(&mut sender, &call("POST", "/api/v1/namespaces/bench/configmaps", body)).await;
