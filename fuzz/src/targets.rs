@@ -12,6 +12,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use trainyard_apiserver::Server;
+use trainyard_apiserver::schema::Structural;
 use trainyard_apiserver::streams::spdy::frame::{Decoder, Frame};
 use trainyard_apiserver::streams::spdy::headers::Unpacker;
 
@@ -67,6 +68,7 @@ const OTHERS: &[&str] = &[
     "path",
     "accept",
     "managed-fields",
+    "cel-rule",
     "spdy-frames",
     "spdy-headers",
 ];
@@ -143,6 +145,7 @@ impl World {
                 self.told(Request::put(POD).header("content-type", "application/json").body(owned(bytes)))
                     .await
             }
+            "cel-rule" => rule(&text),
             "spdy-frames" => frames(bytes),
             "spdy-headers" => {
                 let mut unpacker = Unpacker::default();
@@ -179,6 +182,17 @@ fn owned(bytes: &[u8]) -> Body {
         "manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields,
     }]);
     Body::from(pod.to_string())
+}
+
+/// Compiles a rule and, if it is one, asks it about an object.
+fn rule(text: &str) {
+    let mut definition = definition();
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let Some(spec) = definition.pointer_mut(spec) else { return };
+    spec["x-kubernetes-validations"] = json!([{"rule": text, "messageExpression": text}]);
+    if let Ok(schema) = Structural::parse(&json!({"type": "object", "properties": {"spec": spec}})) {
+        let _told = schema.validate(&widget(), Some(&widget()));
+    }
 }
 
 /// Cuts the bytes into frames, as they would arrive.
@@ -272,6 +286,13 @@ pub(super) fn seeds(target: &str) -> Vec<Vec<u8>> {
             b"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1".to_vec(),
         ],
         "managed-fields" => text(json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}}}}})),
+        "cel-rule" => [
+            "self.parts.all(p, p.name.startsWith('x') && has(p.n) && p.n > 0) || self.tags.exists_one(t, t == 'a')",
+            "self.?size.orValue(1) in [1, 2, 3] ? string(self.size).matches('^[0-9]+$') : self.when < timestamp('2026-01-01T00:00:00Z')",
+            "{'a': 1}.map(k, k + 'b').size() == 1 && quantity('1Ki').isGreaterThan(quantity('1')) && oldSelf == self",
+        ]
+        .map(|rule| rule.as_bytes().to_vec())
+        .to_vec(),
         "spdy-frames" => vec![vec![0x80, 3, 0, 1, 1, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x80, 3, 0, 6, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 65]],
         "spdy-headers" => vec![vec![0x78, 0xbb, 0xe3, 0xc6, 0xa7, 0xc2, 0x62, 0x60, 0x80, 0, 0, 0, 0, 0xff, 0xff]],
         _ => vec![Vec::new()],
