@@ -18,8 +18,11 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     match words.split_first() {
         Some((&"up", rest)) => {
             let asked = Asked::read(rest)?;
-            ensure!(asked.control_plane, "say what to start: `--control-plane` is all there is");
-            if asked.detach { detach(&asked.folder()?) } else { up(&asked.folder()?) }
+            ensure!(
+                asked.control_plane || asked.node,
+                "say what to start: `--control-plane`, or `--node` for one with a node"
+            );
+            if asked.detach { detach(&asked.folder()?, asked.node) } else { up(&asked.folder()?, asked.node) }
         }
         Some((&"down", rest)) => down(&Asked::read(rest)?.folder()?),
         Some((&"kubeconfig", rest)) => {
@@ -36,6 +39,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Asked {
     control_plane: bool,
+    node: bool,
     detach: bool,
     directory: Option<PathBuf>,
 }
@@ -47,6 +51,7 @@ impl Asked {
         while let Some(word) = words.next() {
             match *word {
                 "--control-plane" => asked.control_plane = true,
+                "--node" => asked.node = true,
                 "--detach" => asked.detach = true,
                 "--dir" => asked.directory = Some(words.next().context("--dir needs a folder")?.into()),
                 other => bail!("unknown option {other}"),
@@ -65,10 +70,11 @@ impl Asked {
 }
 
 /// Runs it until somebody asks for the end. Ctrl-C needs no handling: the programs end with this process.
-fn up(folder: &Path) -> Result<()> {
+fn up(folder: &Path, node: bool) -> Result<()> {
     fs::create_dir_all(folder)?;
     let stop = folder.join(STOP);
-    let options = Options { controllers: true, directory: Some(folder.to_owned()), ..Options::default() };
+    let options =
+        Options { controllers: true, node, directory: Some(folder.to_owned()), ..Options::default() };
     let cluster = Cluster::start(&options)?;
     let _none_before = fs::remove_file(&stop);
     println!("{} is ready\nexport KUBECONFIG={}", cluster.url(), cluster.kubeconfig().display());
@@ -81,7 +87,7 @@ fn up(folder: &Path) -> Result<()> {
 }
 
 /// Starts `up` again as a process of its own, and waits until it is ready.
-fn detach(folder: &Path) -> Result<()> {
+fn detach(folder: &Path, node: bool) -> Result<()> {
     use std::os::unix::process::CommandExt;
     ensure!(!is_used(folder), "a control plane already runs in {}", folder.display());
     fs::create_dir_all(folder)?;
@@ -89,7 +95,7 @@ fn detach(folder: &Path) -> Result<()> {
     let kubeconfig = folder.join("kubeconfig");
     let _of_an_earlier_one = fs::remove_file(&kubeconfig);
     let mut child = Command::new(std::env::current_exe()?)
-        .args(["cluster", "up", "--control-plane", "--dir"])
+        .args(["cluster", "up", if node { "--node" } else { "--control-plane" }, "--dir"])
         .arg(folder)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
@@ -123,7 +129,8 @@ mod tests {
     #[test]
     fn options_are_read_in_any_order() {
         let asked = Asked::read(&["--dir", "/a", "--control-plane"]).unwrap();
-        assert_eq!(asked, Asked { control_plane: true, detach: false, directory: Some("/a".into()) });
+        assert_eq!(asked, Asked { control_plane: true, directory: Some("/a".into()), ..Asked::default() });
+        assert!(Asked::read(&["--node"]).unwrap().node);
         assert!(Asked::read(&["--dir"]).is_err());
         assert!(Asked::read(&["--nodes"]).is_err());
         assert!(run(&["up"]).unwrap_err().to_string().contains("--control-plane"));

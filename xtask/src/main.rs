@@ -25,8 +25,9 @@ const USAGE: &str = "usage: cargo xtask <command>
   tidy              check the house rules and print the size statistics
   fuzz [--seconds N] [TARGET...]
                     search for input that breaks a decoder of the API server (needs a C++ compiler)
-  cluster up --control-plane [--dir DIR] [--detach]
-                    start a real Kubernetes control plane; without --detach until Ctrl-C
+  cluster up --control-plane|--node [--dir DIR] [--detach]
+                    start a real Kubernetes control plane, or one with a node (needs root and containerd);
+                    without --detach until Ctrl-C
   cluster kubeconfig [--dir DIR]
                     print where its kubeconfig is
   cluster down [--dir DIR]

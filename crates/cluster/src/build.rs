@@ -23,7 +23,7 @@ macro_rules! files {
     ($($path:literal),+) => { &[$(($path, include_str!(concat!("../go/", $path)))),+] };
 }
 
-const MODULES: [Module; 4] = [
+const MODULES: [Module; 5] = [
     Module {
         name: "kubernetes",
         version: KUBERNETES,
@@ -34,6 +34,12 @@ const MODULES: [Module; 4] = [
             ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
             ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
         ],
+    },
+    Module {
+        name: "kubelet",
+        version: KUBERNETES,
+        files: files!["kubelet/go.mod", "kubelet/go.sum", "kubelet/tools.go"],
+        programs: &[("kubelet", "k8s.io/kubernetes/cmd/kubelet")],
     },
     Module {
         name: "etcd",
@@ -166,7 +172,7 @@ fn unpack(module: &Module, folder: &Path) -> Result<PathBuf, Error> {
 
 /// The version is not in the sources but set by the linker; without it programs call themselves v0.0.0.
 fn flags(module: &str) -> String {
-    if module != "kubernetes" {
+    if !["kubernetes", "kubelet"].contains(&module) {
         return "-s -w".into();
     }
     let mut parts = KUBERNETES.split('.');
@@ -188,13 +194,15 @@ mod tests {
 
     #[test]
     fn the_modules_pin_the_versions_we_say() {
-        let text = |module: usize| MODULES[module].files[0].1;
-        assert!(text(0).contains(&format!("require k8s.io/kubernetes v{KUBERNETES}\n")));
-        assert!(text(1).contains(&format!("require go.etcd.io/etcd/server/v3 v{ETCD}\n")));
-        assert!(
-            text(2)
-                .contains(&format!("require github.com/kubeflow/training-operator v{TRAINING_OPERATOR}\n"))
-        );
+        for (program, path, version) in [
+            ("kube-apiserver", "k8s.io/kubernetes", KUBERNETES),
+            ("kubelet", "k8s.io/kubernetes", KUBERNETES),
+            ("etcd", "go.etcd.io/etcd/server/v3", ETCD),
+            ("training-operator", "github.com/kubeflow/training-operator", TRAINING_OPERATOR),
+        ] {
+            let text = Module::of(program).unwrap().files[0].1;
+            assert!(text.contains(&format!("require {path} v{version}\n")), "{program}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::directory::Directory;
+use crate::node::Node;
 use crate::pki::{Pki, write_private};
 use crate::ports::{Ports, was_taken};
 use crate::probe::{Probe, is_ok_plain};
@@ -20,6 +21,8 @@ const SERVICES: &str = "10.96.0.0/16";
 pub struct Options {
     /// Controller manager and scheduler, too.
     pub controllers: bool,
+    /// A node on which pods run; it brings the controllers along. There is one per machine: a second start waits.
+    pub node: bool,
     /// Writes are on disk when they are answered: for those who measure. Tests throw everything away anyway.
     pub durable: bool,
     /// Where keys, data and logs lie; a folder that goes with the cluster if not said.
@@ -29,6 +32,7 @@ pub struct Options {
 /// A running control plane. Its processes end with this value, and with this process.
 #[derive(Debug)]
 pub struct Cluster {
+    node: Option<Node>,
     /// In the order of starting; ended in the reverse one.
     processes: Vec<Process>,
     pki: Pki,
@@ -44,7 +48,12 @@ impl Cluster {
     /// # Errors
     /// [`Error::Missing`] on a machine that cannot build it; the others are failures.
     pub fn start(options: &Options) -> Result<Self, Error> {
-        let names = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"];
+        let mut names =
+            vec!["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"];
+        if options.node {
+            Node::can_be_had()?;
+            names.push("kubelet");
+        }
         let programs = Programs::find(&names)?;
         let mut attempt = 1;
         loop {
@@ -63,13 +72,15 @@ impl Cluster {
     /// set, that is an error: what is left out there is left out everywhere.
     ///
     /// # Errors
-    /// Whatever `start` fails with, but [`Error::Missing`] only where `CI` is set.
+    /// Whatever `start` fails with, but [`Error::Missing`] and [`Error::NoNode`] only where `CI` is set.
     #[expect(clippy::print_stderr, reason = "a test that was left out has to say so")]
     pub fn for_test(options: &Options) -> Result<Option<Self>, Error> {
         match Self::start(options) {
             Ok(cluster) => Ok(Some(cluster)),
-            Err(error @ Error::Missing { .. }) if std::env::var_os("CI").is_none() => {
-                eprintln!("LEFT OUT: the comparison with a real control plane. {error}");
+            Err(error @ (Error::Missing { .. } | Error::NoNode { .. }))
+                if std::env::var_os("CI").is_none() =>
+            {
+                eprintln!("LEFT OUT: the comparison with the real thing. {error}");
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -89,9 +100,16 @@ impl Cluster {
                 return Err(error);
             }
         };
+        let node = match options.node.then(|| Node::start(&programs, &pki, &log)).transpose() {
+            Ok(node) => node,
+            Err(error) => {
+                directory.keep();
+                return Err(error);
+            }
+        };
         // Last, so that whoever waits for the file finds a ready server.
         write_private(&kubeconfig, &pki.kubeconfig(&url))?;
-        Ok(Self { processes, pki, url, programs, kubeconfig, directory })
+        Ok(Self { node, processes, pki, url, programs, kubeconfig, directory })
     }
 
     /// `https://127.0.0.1:PORT`.
@@ -127,6 +145,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        drop(self.node.take());
         while let Some(process) = self.processes.pop() {
             drop(process);
         }
@@ -147,7 +166,7 @@ fn start(
     let probe = Probe::new(&pki.ca_pem, ports.api, &pki.token)?;
     server.wait_until(|| probe.is_ok("/readyz"))?;
     let mut processes = vec![etcd, server];
-    if options.controllers {
+    if options.controllers || options.node {
         let manager = programs.path("kube-controller-manager");
         let mut manager = Process::start(&manager, log, &manager_arguments(pki))?;
         let scheduler = Process::start(&programs.path("kube-scheduler"), log, &scheduler_arguments(pki))?;
@@ -195,6 +214,11 @@ fn server_arguments(pki: &Pki, ports: Ports) -> Vec<String> {
         format!("--service-cluster-ip-range={SERVICES}"),
         "--allow-privileged=true".into(),
         format!("--requestheader-client-ca-file={}", path("front-proxy-ca.crt")),
+        // How it proves itself to a kubelet, and a kubelet to it.
+        format!("--kubelet-client-certificate={}", path("admin.crt")),
+        format!("--kubelet-client-key={}", path("admin.key")),
+        format!("--kubelet-certificate-authority={}", path("ca.crt")),
+        "--kubelet-preferred-address-types=InternalIP".into(),
         "--requestheader-allowed-names=front-proxy".into(),
         "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
         "--requestheader-group-headers=X-Remote-Group".into(),

@@ -15,6 +15,12 @@ pub enum Error {
         /// What was looked for.
         why: String,
     },
+    /// This machine can have a control plane but no node.
+    #[error("there is no real node here: {why}")]
+    NoNode {
+        /// What it lacks.
+        why: String,
+    },
     /// Go could not build a program.
     #[error("building {program} failed: {why}")]
     Build {

@@ -1,4 +1,5 @@
-//! A real Kubernetes control plane for tests: etcd and kube-apiserver, with controller manager and scheduler if wanted.
+//! A real Kubernetes control plane for tests: etcd and kube-apiserver, with controller manager, scheduler and a node if
+//! wanted.
 //!
 //! What the embedded server answers is compared with what this one answers. Nothing has to be installed but Go: the
 //! programs are built once from the pinned modules in `go/`, into a folder of the user's cache that is named after
@@ -13,6 +14,7 @@ mod build;
 mod cluster;
 mod directory;
 mod error;
+mod node;
 mod pki;
 mod ports;
 mod probe;
@@ -22,4 +24,5 @@ mod programs;
 pub use cluster::{Cluster, Options};
 pub use directory::is_used;
 pub use error::Error;
+pub use node::IMAGE;
 pub use programs::{ETCD, KUBERNETES, Programs, TRAINING_OPERATOR, default_directory};

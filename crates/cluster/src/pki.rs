@@ -13,6 +13,7 @@ use rcgen::{
 };
 
 use crate::Error;
+use crate::node::{ADDRESS as NODE_ADDRESS, NAME as NODE};
 
 /// What clients may call the server.
 const NAMES: [&str; 5] =
@@ -57,7 +58,17 @@ impl Pki {
         let admin = leaf(&authority, "kubernetes-admin", Some("system:masters"), &[])?;
         pki.write("admin.crt", &admin.certificate)?;
         pki.write("admin.key", &admin.key)?;
+        pki.for_node(&authority, url)?;
         Ok(pki)
+    }
+
+    /// What a kubelet shows to the server, and to those whom the server sends on to it.
+    fn for_node(&self, authority: &Authority, url: &str) -> Result<(), Error> {
+        let user = format!("system:node:{NODE}");
+        let leaf = leaf(authority, &user, Some("system:nodes"), &[NODE, NODE_ADDRESS])?;
+        self.write(&format!("{NODE}.crt"), &leaf.certificate)?;
+        self.write(&format!("{NODE}.key"), &leaf.key)?;
+        self.write(&format!("{NODE}.kubeconfig"), &self.certificate_kubeconfig(url, &leaf))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

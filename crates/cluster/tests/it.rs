@@ -17,6 +17,41 @@ fn users_of(path: &Path) -> Vec<String> {
     lines.filter(|line| line.contains(path)).collect()
 }
 
+/// What a node leaves traces in: mounts, cgroups, interfaces, folders.
+fn traces_of_a_node() -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let links = fs::read_dir("/sys/class/net").unwrap().flatten().map(|entry| entry.path());
+    let roots = ["/var/lib", "/run"].map(|folder| Path::new(folder).join("trainyard-node"));
+    let groups = fs::read_dir("/sys/fs/cgroup").unwrap().flatten().map(|it| it.path().join("trainyard-node"));
+    let paths = links.chain(roots).chain(groups).filter(|path| path.exists());
+    let lines = mounts.lines().map(str::to_owned).chain(paths.map(|path| path.display().to_string()));
+    lines.filter(|line| line.contains("trainyard-n")).collect()
+}
+
+/// Needs root and containerd, so somebody has to ask for it.
+#[test]
+fn a_node_runs_pods_and_leaves_nothing() {
+    if std::env::var_os("TRAINYARD_NODE").is_none() {
+        return;
+    }
+    let options = Options { node: true, ..Options::default() };
+    let Some(cluster) = Cluster::for_test(&options).unwrap() else { return };
+    let image = format!("--image={}", trainyard_cluster::IMAGE);
+    let run = ["run", "p", &image, "--restart=Never", "--rm", "-i", "--quiet", "--", "echo", "from a pod"];
+    let output = Command::new(cluster.bin("kubectl"))
+        .arg("--kubeconfig")
+        .arg(cluster.kubeconfig())
+        .args(run)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "from a pod\n", "{output:?}");
+    assert!(!traces_of_a_node().is_empty());
+    let directory = cluster.directory().to_owned();
+    drop(cluster);
+    assert_eq!(traces_of_a_node(), Vec::<String>::new());
+    assert_eq!(users_of(&directory), Vec::<String>::new());
+}
+
 #[test]
 fn a_control_plane_starts_answers_and_leaves_nothing() {
     let options = Options { controllers: true, ..Options::default() };
