@@ -14,7 +14,7 @@ test: lint ## Everything that has to pass before a change lands, and the size of
 	python3 -m unittest discover --start-directory examples/quickstart/tests
 	$(CARGO) xtask tidy
 
-test-all: test ## Adds the long ones: other worlds, more chaos, a hundred kills, and everything again under the published upstream CRDs (needs Go).
+test-all: test ## Adds the long ones: other worlds, more chaos, a hundred kills, a real node (needs root and containerd), and everything again under the published upstream CRDs (needs Go).
 	TRAINYARD_SEED=random $(CARGO) test --package trainyard-core --test it properties
 	TRAINYARD_KILL_ROUNDS=100 $(CARGO) test --package trainyard-cli --test one_machine kill -- --nocapture
 	TRAINYARD_CHAOS_RUNS=5000 $(CARGO) test --release --package trainyard-testkit chaos
@@ -22,6 +22,7 @@ test-all: test ## Adds the long ones: other worlds, more chaos, a hundred kills,
 	  crds=$$(go mod download -json github.com/kubeflow/training-operator@v1.9.4 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/manifests/base/crds && \
 	  test -f $$crds/kubeflow.org_tfjobs.yaml && cd $(CURDIR) && \
 	  TRAINYARD_UPSTREAM_CRDS=$$crds $(CARGO) test --release --package trainyard-testkit
+	TRAINYARD_NODE=1 $(CARGO) test --package trainyard-cluster --package trainyard-cli --test it --test judges node -- --nocapture
 	$(CARGO) xtask fuzz --seconds 3600
 	$(CARGO) bench --package trainyard-cli --bench servers
 	$(CARGO) bench --package trainyard-testkit

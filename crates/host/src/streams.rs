@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use trainyard_apiserver::streams::{Connection, Place, PodStreams, StreamError, Streams};
 use trainyard_node::NodeStreams;
-use trainyard_node::runtime::{self, WindowSize};
+use trainyard_node::runtime::{self, RuntimeError, WindowSize};
 
 use crate::machine::{Machine, text};
 
@@ -49,6 +49,20 @@ fn translate(streams: Streams) -> runtime::Streams {
     runtime::Streams { stdin, stdout, stderr, tty, sizes: translated }
 }
 
+/// Why a command was not run, as containerd and runc say it: clients look for these words.
+fn why(error: &RuntimeError) -> String {
+    match error {
+        RuntimeError::CannotRun(why) => {
+            let id: String = rand::random::<[u8; 32]>().iter().map(|byte| format!("{byte:02x}")).collect();
+            format!(
+                "failed to start exec {id:?}: OCI runtime exec failed: exec failed: \
+                 unable to start container process: {why}: unknown"
+            )
+        }
+        other => other.to_string(),
+    }
+}
+
 impl PodStreams for Machine {
     fn check(&self, place: &Place) -> Result<(), StreamError> {
         is_up(&self.streams().ok_or_else(not_yet)?, place)
@@ -65,7 +79,7 @@ impl PodStreams for Machine {
             let node = node.ok_or_else(not_yet)?;
             let uid = text(&place.pod, "uid");
             let code = node.exec(&uid, &place.container, &command, translate(streams)).await;
-            code.map_err(|error| StreamError(format!("failed to exec in container: {error}")))
+            code.map_err(|error| StreamError(format!("failed to exec in container: {}", why(&error))))
         }
         .boxed()
     }

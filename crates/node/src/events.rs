@@ -25,8 +25,8 @@ pub(crate) struct Events {
     said: Mutex<Said>,
 }
 
-/// Whose pod, the reason, the message.
-type What = (String, &'static str, String);
+/// Whose pod, which of its containers, the reason, the message.
+type What = (String, Option<String>, &'static str, String);
 
 /// What was said lately, and when.
 #[derive(Default)]
@@ -44,22 +44,48 @@ impl Events {
     }
 
     pub(crate) fn normal(&self, pod: &Pod, reason: &'static str, message: &str, now: Timestamp) {
-        self.say(pod, "Normal", reason, message, now);
+        self.say(pod, None, "Normal", reason, message, now);
+    }
+
+    /// About one of the pod's containers.
+    pub(crate) fn of_container(
+        &self,
+        pod: &Pod,
+        container: &str,
+        reason: &'static str,
+        message: &str,
+        now: Timestamp,
+    ) {
+        let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+        let list =
+            if init.into_iter().any(|it| it.name == container) { "initContainers" } else { "containers" };
+        let field = format!("spec.{list}{{{container}}}");
+        self.say(pod, Some(field), "Normal", reason, message, now);
     }
 
     pub(crate) fn warning(&self, pod: &Pod, reason: &'static str, message: &str, now: Timestamp) {
-        self.say(pod, "Warning", reason, message, now);
+        self.say(pod, None, "Warning", reason, message, now);
     }
 
-    fn say(&self, pod: &Pod, type_: &str, reason: &'static str, message: &str, now: Timestamp) {
+    fn say(
+        &self,
+        pod: &Pod,
+        field: Option<String>,
+        type_: &str,
+        reason: &'static str,
+        message: &str,
+        now: Timestamp,
+    ) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let message: String = message.chars().take(LONGEST_MESSAGE).collect();
-        let what = (uid, reason, message.clone());
+        let what = (uid, field.clone(), reason, message.clone());
         if self.said_lately(what.clone(), now) {
             return;
         }
         // A full channel drops the event, because nothing waits for people; then it was not said.
-        if self.sender.try_send(event(&self.node, pod, type_, reason, message, now)).is_err() {
+        let mut event = event(&self.node, pod, type_, reason, message, now);
+        event.involved_object.field_path = field;
+        if self.sender.try_send(event).is_err() {
             self.said.lock().unwrap_or_else(PoisonError::into_inner).when.remove(&what);
         }
     }
@@ -136,6 +162,12 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| receiver.try_recv().ok()).count(), ROOM);
         events.normal(&pod, "Started", &(2 * ROOM - 1).to_string(), now);
         assert!(receiver.try_recv().is_ok(), "it was dropped before, so it is new");
+        for container in ["one", "two", "one"] {
+            events.of_container(&pod, container, "Started", "Container started", now);
+        }
+        let fields: Vec<_> =
+            std::iter::from_fn(|| receiver.try_recv().ok()?.involved_object.field_path).collect();
+        assert_eq!(fields, ["spec.containers{one}", "spec.containers{two}"]);
     }
 
     #[test]

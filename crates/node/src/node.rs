@@ -23,7 +23,7 @@ use crate::pod::Worker;
 use crate::schedule::has_ended;
 use crate::shared::Shared;
 use crate::streams::NodeStreams;
-use crate::watch::{Seen, pods};
+use crate::watch::{Seen, is_closed, pods};
 
 /// Pods of one job are created one after the other; a moment's patience places them together.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -126,6 +126,7 @@ impl Manager {
 
     async fn run(&mut self, shutdown: CancellationToken) {
         let mut seen = std::pin::pin!(pods(self.shared.client.clone()));
+        let mut closed = is_closed(self.shared.client.clone(), &self.shared.options.name).boxed();
         let mut place_at: Option<Instant> = None;
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
@@ -143,6 +144,11 @@ impl Manager {
                         let soon = Instant::now() + self.patience;
                         // The first of several sets the time, so that a stream of them cannot put it off.
                         place_at = Some(place_at.map_or(soon, |at| at.min(soon)));
+                    }
+                }
+                Some(closed) = closed.next() => {
+                    if self.shared.closed.send_replace(closed) != closed && self.listed {
+                        place_at = Some(Instant::now());
                     }
                 }
                 Some(verdict) = self.verdicts.recv() => {

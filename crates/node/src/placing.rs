@@ -11,7 +11,7 @@ use kube::{Api, Client, Error};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::schedule::{Decision, GPUS, schedule, split};
+use crate::schedule::{Decision, GPUS, PodKey, Waiting, schedule, split};
 use crate::shared::Shared;
 use crate::watch::Odd;
 
@@ -23,6 +23,9 @@ const REWORD_ALL: SignedDuration = SignedDuration::from_millis(50);
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Bindings and conditions that are written at once.
 const WRITES: usize = 16;
+/// What pods are told while the machine takes none.
+const CLOSED: &str =
+    "0/1 nodes are available: 1 node(s) were unschedulable: kubectl uncordon opens this machine again";
 /// What waits is looked at again after this long even if nothing happens: who waits long gets precedence.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
@@ -78,7 +81,10 @@ impl Placing {
         if waiting.is_empty() {
             return None;
         }
-        let decisions = schedule(&waiting, &placed, &self.shared.options.inventory, now);
+        let decisions = match *self.shared.closed.borrow() {
+            true => closed(&waiting),
+            false => schedule(&waiting, &placed, &self.shared.options.inventory, now),
+        };
         let mut waits = BTreeSet::new();
         let crowd = i32::try_from(waiting.len()).unwrap_or(i32::MAX);
         let pause = REWORD_ALL.saturating_mul(crowd).max(REWORD);
@@ -134,7 +140,9 @@ impl Placing {
             let _turn = turns.acquire().await;
             let verdict = match bind(&shared.client, &shared.options.name, &pod, &gpus).await {
                 Ok(()) => {
-                    let said = format!("Assigned to {}", shared.options.name);
+                    let key = PodKey::of(&pod);
+                    let node = &shared.options.name;
+                    let said = format!("Successfully assigned {}/{} to {node}", key.namespace, key.name);
                     shared.events.normal(&pod, "Scheduled", &said, now);
                     Verdict::Bound
                 }
@@ -173,6 +181,13 @@ impl Placing {
             }
         });
     }
+}
+
+/// Everybody waits while the machine takes no new pods.
+fn closed(waiting: &[Waiting]) -> Vec<Decision> {
+    let wait =
+        |waiting: &Waiting| Decision::Wait { pod: waiting.key.clone(), message: CLOSED.into(), never: false };
+    waiting.iter().map(wait).collect()
 }
 
 /// Whether the pod says so already.

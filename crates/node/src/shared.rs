@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) events: Events,
     /// True once all pods were seen.
     pub(crate) listed: watch::Sender<bool>,
+    /// True while the machine takes no new pods.
+    pub(crate) closed: watch::Sender<bool>,
     pub(crate) starts: Semaphore,
     /// What was begun beside everything else.
     tasks: TaskTracker,
@@ -61,6 +63,7 @@ impl Shared {
             disk: Disk::new(&options.root),
             events,
             listed: watch::Sender::new(false),
+            closed: watch::Sender::new(false),
             starts: Semaphore::new(STARTS),
             tasks: TaskTracker::new(),
             over: CancellationToken::new(),

@@ -1,7 +1,7 @@
-//! The pods of the API server, as they come and go.
+//! The pods of the API server, as they come and go, and what is decided about this node.
 
 use futures::{Stream, StreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Config};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
@@ -42,6 +42,21 @@ pub(crate) fn pods(client: Client) -> impl Stream<Item = Seen> + Send {
         Ok(watcher::Event::Delete(object)) => object.metadata.uid.map(Seen::Gone),
         Err(error) => {
             tracing::warn!(%error, "cannot watch pods; will retry");
+            None
+        }
+    })
+}
+
+/// Whether the node takes no new pods (`kubectl cordon`), for ever.
+pub(crate) fn is_closed(client: Client, name: &str) -> impl Stream<Item = bool> + Send + use<> {
+    let config = Config::default().fields(&format!("metadata.name={name}"));
+    watch(Api::<Node>::all(client), config).default_backoff().filter_map(async |event| match event {
+        Ok(watcher::Event::InitApply(node) | watcher::Event::Apply(node)) => {
+            Some(node.spec.and_then(|spec| spec.unschedulable).unwrap_or(false))
+        }
+        Ok(_) => None,
+        Err(error) => {
+            tracing::warn!(%error, "cannot watch this node; will retry");
             None
         }
     })

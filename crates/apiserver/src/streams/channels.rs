@@ -69,6 +69,11 @@ impl Dialect {
         newest.copied().or_else(|| offered.iter().find_map(|name| find(name)))
     }
 
+    /// Whether a real server stands in between and speaks an older dialect with the kubelet.
+    pub(crate) fn translates(self) -> bool {
+        self.closes
+    }
+
     /// The beginning of each message on a channel.
     pub(crate) fn prefix(self, channel: u8) -> [u8; 1] {
         [if self.base64 { b'0'.saturating_add(channel) } else { channel }]

@@ -31,6 +31,15 @@ impl Outcome {
         }
     }
 
+    /// As it arrives where a real server speaks version 5 with the client and version 4 with the kubelet: it passes on
+    /// what it hears as an error of its own.
+    pub(crate) fn translated(self) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(format!("Internal error occurred: {why}")),
+            other => other,
+        }
+    }
+
     /// For protocols from version 4 on: a `Status`.
     pub(crate) fn json(&self) -> Value {
         match self {
@@ -83,5 +92,11 @@ mod tests {
         assert_eq!(failed.json()["code"], 500);
         let failed = Outcome::of_attach(Err(StreamError("no".into())));
         assert_eq!(failed.json()["message"], "Internal error occurred: error attaching to container: no");
+        let message = failed.translated().json()["message"].clone();
+        assert_eq!(
+            message,
+            "Internal error occurred: Internal error occurred: error attaching to container: no"
+        );
+        assert_eq!(Outcome::Exit(3).translated(), Outcome::Exit(3));
     }
 }

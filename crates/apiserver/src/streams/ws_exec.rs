@@ -113,6 +113,7 @@ where
     };
     let ending = async { Ok(job.await) };
     let (sink, outcome) = futures::future::try_join(copying, ending).await?;
+    let outcome = if dialect.translates() { outcome.translated() } else { outcome };
     if dialect.status {
         sink.send(dialect.say(ERROR, outcome.json().to_string().as_bytes())).await?;
     } else if let Some(text) = outcome.text() {

@@ -5,16 +5,6 @@ use std::path::{Path, PathBuf};
 use crate::servers::{self, Side};
 use crate::transcript::Transcript;
 
-fn transcripts() -> Vec<Transcript> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/transcripts");
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let only = std::env::var("TRAINYARD_TRANSCRIPT").unwrap_or_default();
-    let all = files.iter().map(|file| Transcript::read(file));
-    all.filter(|transcript| only.is_empty() || transcript.name == only).collect()
-}
-
 /// The custom resources that `up` brings along, for the server that does not.
 fn definitions() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd/bases")
@@ -25,7 +15,7 @@ async fn every_command_does_what_it_does_on_a_real_server() {
     let Some(kubectl) = servers::kubectl() else { return };
     let home = tempfile::tempdir().unwrap();
     let record = std::env::var_os("TRAINYARD_RECORD").is_some();
-    let transcripts = transcripts();
+    let transcripts = Transcript::all("transcripts");
     let mut report = String::new();
     if let Some(real) = servers::real() {
         let set_up = Side::new("real", &kubectl, real.kubeconfig(), home.path().join("set-up"));

@@ -18,6 +18,7 @@ mod kit;
 
 mod clients;
 mod kubectl;
+mod node;
 mod normal;
 mod peer;
 mod servers;

@@ -26,6 +26,15 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"(?m)(^|[ (])(\d+[dhms]){1,2}($|[ )])", "${1}<age>${3}"),
         (r"(?m)(^|[ (])(\d+[dhms]){1,2}($|[ )])", "${1}<age>${3}"),
         (r"<invalid>", "<age>"),
+        // Ports that were free, and what a container runtime calls things.
+        (r"(Forwarding from (?:127\.0\.0\.1|\[::1\])):\d+", "${1}:<local>"),
+        (r"(Handling connection for|error occurred forwarding) \d+", "${1} <local>"),
+        (r"(Container ID:\s+)\S+", "${1}<id>"),
+        (r#"(failed to start exec) "[0-9a-f]{64}""#, r#"${1} "<id>""#),
+        // On one machine all pods have its own address; in a cluster each has another one.
+        (r"(?m)^(\s*IP:\s+)\d+\.\d+\.\d+\.\d+$", "${1}<address>"),
+        (r"(<node>/)\d+\.\d+\.\d+\.\d+", "${1}<address>"),
+        (r"\d+\.\d+\.\d+\.\d+(\s+<node>)", "<address>${1}"),
         // Columns are as wide as what stands in them.
         (r"(\S)[ \t]{2,}", "${1}  "),
         (r"(?m)[ \t]+$", ""),
@@ -52,6 +61,9 @@ fn only_what_differs_is_replaced() {
         ("10.96.3.4 80/TCP", "<service-ip> 80/TCP"),
         ("10.1.3.4 replicas: 3", "10.1.3.4 replicas: 3"),
         ("2026-01-02T03:04:05Z", "<time>"),
+        ("Forwarding from [::1]:4711 -> 80", "Forwarding from [::1]:<local> -> 80"),
+        ("Running 0 10.0.0.7  <node> <none>", "Running 0 <address>  <node> <none>"),
+        ("Node: <node>/10.0.0.7\nIP:  10.0.0.8", "Node: <node>/<address>\nIP:  <address>"),
     ] {
         assert_eq!(normal(given), kept, "{given:?}");
     }

@@ -1,5 +1,6 @@
 //! The two servers that are compared.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,6 +16,10 @@ pub(crate) struct Side {
     kubeconfig: PathBuf,
     /// Where commands run: files they write are nobody else's.
     pub(crate) scratch: PathBuf,
+    /// What is called differently here than there, with the name that stands for it.
+    names: Vec<(String, &'static str)>,
+    /// A port on which nobody listens yet, as `$PORT`.
+    port: u16,
 }
 
 impl Side {
@@ -23,7 +28,20 @@ impl Side {
         std::fs::create_dir_all(&scratch).unwrap();
         let own = scratch.join(".kubeconfig");
         std::fs::copy(kubeconfig, &own).unwrap();
-        Self { name, kubectl: kubectl.to_owned(), kubeconfig: own, scratch }
+        let port = free_port();
+        let names = vec![(port.to_string(), "<port>")];
+        Self { name, kubectl: kubectl.to_owned(), kubeconfig: own, scratch, names, port }
+    }
+
+    /// The same for a server whose node has this name.
+    pub(crate) fn with_node(mut self, node: &str) -> Self {
+        self.names.push((node.to_owned(), "<node>"));
+        self
+    }
+
+    /// An output in which both sides call the same things the same.
+    pub(crate) fn rename(&self, output: &str) -> String {
+        self.names.iter().fold(output.to_owned(), |text, (name, stands)| text.replace(name, stands))
     }
 
     /// A line of shell in which `kubectl` is the real one and talks to this server.
@@ -33,9 +51,15 @@ impl Side {
         let mut command = Command::new("bash");
         command.args(["-c", line]).current_dir(&self.scratch).stdin(std::process::Stdio::null());
         command.env("KUBECONFIG", &self.kubeconfig).env("PATH", format!("{bin}:{path}"));
+        command.env("PORT", self.port.to_string());
         command.env("HOME", &self.scratch).env("TERM", "dumb").env("LC_ALL", "C").env("TZ", "UTC");
         command
     }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 /// The real kubectl, if it can be had; where `CI` is set it has to be.
@@ -53,6 +77,16 @@ pub(crate) fn kubectl() -> Option<PathBuf> {
 /// A real control plane with its controllers, if one can be had.
 pub(crate) fn real() -> Option<Cluster> {
     Cluster::for_test(&Options { controllers: true, ..Options::default() }).unwrap()
+}
+
+/// A real control plane with a real node, if one can be had.
+pub(crate) fn real_node() -> Option<Cluster> {
+    Cluster::for_test(&Options { node: true, ..Options::default() }).unwrap()
+}
+
+/// `trainyard up` with its node, and nobody who looks after training jobs.
+pub(crate) async fn embedded_node(dir: &Path) -> Up {
+    Up::start(dir, &["--without", "operator"]).await
 }
 
 /// `trainyard up` with nothing but the server and its controllers: no pod runs, as in a cluster without nodes.

@@ -28,7 +28,18 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    pub(crate) fn read(path: &Path) -> Self {
+    /// Those of a folder beside this file, or the one that `TRAINYARD_TRANSCRIPT` names.
+    pub(crate) fn all(folder: &str) -> Vec<Self> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges").join(folder);
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<PathBuf> = entries.filter(|path| path.is_file()).collect();
+        files.sort();
+        let only = std::env::var("TRAINYARD_TRANSCRIPT").unwrap_or_default();
+        let all = files.iter().map(|file| Self::read(file));
+        all.filter(|transcript| only.is_empty() || transcript.name == only).collect()
+    }
+
+    fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         Self { name, path: path.to_owned(), steps: parse(&text) }
@@ -112,7 +123,7 @@ fn run(side: &Side, line: &str) -> String {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    let mut output = normal(&String::from_utf8_lossy(&std::fs::read(&out).unwrap()));
+    let mut output = normal(&side.rename(&String::from_utf8_lossy(&std::fs::read(&out).unwrap())));
     if !output.is_empty() && !output.ends_with('\n') {
         output.push('\n');
     }

@@ -62,10 +62,12 @@ fn phase(sight: &Sight<'_>, ended: Option<Ending>) -> (&'static str, Option<Refu
 
 /// Every init container is through and the program of a main one runs, or has run.
 fn running(sight: &Sight<'_>) -> bool {
-    let has_run =
-        |run: &Run| run.number > 0 || matches!(run.instance, Instance::Running { .. } | Instance::Ended(_));
     let mut mains = containers(sight.pod).filter(|(part, _)| *part == Part::Main);
     mains.any(|(_, container)| sight.runs.get(&container.name).is_some_and(has_run))
+}
+
+fn has_run(run: &Run) -> bool {
+    run.number > 0 || matches!(run.instance, Instance::Running { .. } | Instance::Ended(_))
 }
 
 fn verdict(sight: &Sight<'_>) -> &'static str {
@@ -110,7 +112,7 @@ fn state(sight: &Sight<'_>, part: Part, container: &Container, ending: Option<En
                 running: Some(ContainerStateRunning { started_at: Some(Time(*started_at)) }),
                 ..ContainerState::default()
             },
-            _ => waiting("ContainerCreating", None),
+            _ => waiting(not_yet(sight), None),
         },
         Outlook::Over { run, exit } => terminated(exit, sight, container, run.number),
         Outlook::Again { run, exit, .. } if ending.is_some() => {
@@ -122,15 +124,15 @@ fn state(sight: &Sight<'_>, part: Part, container: &Container, ending: Option<En
         },
         Outlook::New => match sight.refusals.get(&container.name) {
             Some(refusal) => waiting(&refusal.reason, Some(refusal.message.clone())),
-            None if begun(sight) => waiting("PodInitializing", None),
-            None => waiting("ContainerCreating", None),
+            None => waiting(not_yet(sight), None),
         },
     }
 }
 
-/// The first container of the pod has run, so the others wait for it and not for the machine.
-fn begun(sight: &Sight<'_>) -> bool {
-    containers(sight.pod).any(|(part, container)| part != Part::Main && sight.was_started(container))
+/// What a container waits for that has not begun.
+fn not_yet(sight: &Sight<'_>) -> &'static str {
+    let prepared = containers(sight.pod).any(|(part, _)| part != Part::Main);
+    if prepared { "PodInitializing" } else { "ContainerCreating" }
 }
 
 /// No time that counts down: a status that changed every second would be written every second.
@@ -194,12 +196,17 @@ fn conditions(
     } else {
         Err(("ContainersNotReady", format!("containers with unready status: [{}]", unready.join(" "))))
     };
-    let incomplete = || ("ContainersNotInitialized", "an init container has not completed".to_owned());
+    let incomplete: Vec<&str> = init.iter().filter(|s| !s.ready).map(|s| s.name.as_str()).collect();
+    let incomplete = format!("containers with incomplete status: [{}]", incomplete.join(" "));
+    let over = phase == "Succeeded" || phase == "Failed";
+    let startable = !over && sight.runs.values().any(has_run);
+    // In the order in which a kubelet has them: whoever shows them shows them so.
     let wanted = [
+        ("PodReadyToStartContainers", if startable { Ok(()) } else { Err(("", String::new())) }),
+        ("Initialized", if initialized { Ok(()) } else { Err(("ContainersNotInitialized", incomplete)) }),
+        ("Ready", ready.clone()),
+        ("ContainersReady", ready),
         ("PodScheduled", Ok(())),
-        ("Initialized", if initialized { Ok(()) } else { Err(incomplete()) }),
-        ("ContainersReady", ready.clone()),
-        ("Ready", ready),
     ];
     let old = old.conditions.as_deref().unwrap_or_default();
     let is_ours = |type_: &str| wanted.iter().any(|(name, _)| *name == type_);
@@ -221,7 +228,7 @@ fn condition(
     PodCondition {
         type_: type_.into(),
         status: status.into(),
-        reason: why.map(|(reason, _)| (*reason).to_owned()),
+        reason: why.map(|(reason, _)| (*reason).to_owned()).filter(|reason| !reason.is_empty()),
         message: why.map(|(_, message)| message.clone()).filter(|message| !message.is_empty()),
         last_transition_time: Some(since.unwrap_or(Time(now))),
         ..PodCondition::default()

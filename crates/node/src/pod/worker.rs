@@ -271,8 +271,8 @@ impl Worker {
                 Ok(()) => {
                     any = true;
                     self.refusals.remove(&wanted.container);
-                    let said = format!("Started container {}", wanted.container);
-                    self.shared.events.normal(pod, "Started", &said, now);
+                    let name = &wanted.container;
+                    self.shared.events.of_container(pod, name, "Started", "Container started", now);
                 }
                 Err(refusal) => {
                     self.shared.events.warning(pod, "Failed", &refusal.message, now);

@@ -23,7 +23,7 @@ pub enum RuntimeError {
     /// The container does not run, so nothing can be run inside it.
     #[error("the container does not run")]
     NotRunning,
-    /// A command could not be started inside the container.
+    /// A command could not be started inside the container: why, as a container runtime says it.
     #[error("{0}")]
     CannotRun(String),
     /// A command took too long and was ended.

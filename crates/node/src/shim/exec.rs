@@ -9,6 +9,7 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::SigSet;
 use nix::unistd::{chroot, fchdir};
 
+use super::program::NotStarted;
 use super::{fail, program};
 use crate::runtime::cgroup::Cgroups;
 use crate::runtime::files::read_spec;
@@ -21,28 +22,28 @@ pub(super) const CANNOT: u8 = 126;
 /// environment.
 pub(super) fn main(dir: &Path, command: &[OsString]) -> ExitCode {
     let command: Vec<String> = command.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    fail(CANNOT, &become_command(dir, &command, false))
+    fail(CANNOT, &become_command(dir, &command, false).people)
 }
 
 /// Returns only if that failed, with the reason. Its standard streams are the command's.
-pub(super) fn become_command(dir: &Path, command: &[String], terminal: bool) -> String {
+pub(super) fn become_command(dir: &Path, command: &[String], terminal: bool) -> NotStarted {
     let mut spec = match read_spec(dir) {
         Ok(spec) => spec,
-        Err(error) => return format!("the container's description cannot be read: {error}"),
+        Err(error) => return format!("the container's description cannot be read: {error}").into(),
     };
     if terminal {
         spec.env.entry("TERM".into()).or_insert_with(|| "xterm".into());
     }
     let Ok(Some(State::Running { pid, .. })) = State::read(dir) else {
-        return "the container does not run".to_owned();
+        return "the container does not run".to_owned().into();
     };
     let _empty = SigSet::empty().thread_set_mask();
     if let Err(error) = Cgroups::of(dir).join() {
-        return format!("the container's control group cannot be entered: {error}");
+        return format!("the container's control group cannot be entered: {error}").into();
     }
     match enter(pid).and_then(|()| program::settle(&spec)) {
         Ok(()) => program::exec(&spec, command, Stdio::inherit()),
-        Err(message) => message,
+        Err(message) => message.into(),
     }
 }
 

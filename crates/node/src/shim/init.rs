@@ -59,7 +59,7 @@ fn become_program(dir: &Path) -> String {
     if shim != u32::try_from(getppid().as_raw()).ok() {
         return "its shim is gone".to_owned();
     }
-    program::exec(&spec, &spec.command, stdin)
+    program::exec(&spec, &spec.command, stdin).people
 }
 
 /// What the program reads: its terminal, what others write for it, or nothing. Opened before anything else changes.

@@ -29,19 +29,38 @@ pub(super) fn settle(spec: &ContainerSpec) -> Result<(), String> {
     })
 }
 
+/// Why a program was not started.
+pub(super) struct NotStarted {
+    /// For whoever wrote the manifest: what helps is said, too.
+    pub(super) people: String,
+    /// As a container runtime says it: clients of `exec` look for these words.
+    pub(super) runtime: String,
+}
+
+impl From<String> for NotStarted {
+    fn from(why: String) -> Self {
+        Self { people: why.clone(), runtime: why }
+    }
+}
+
 /// Becomes the program; returns only if that failed, with the reason.
-pub(super) fn exec(spec: &ContainerSpec, command: &[String], stdin: Stdio) -> String {
+pub(super) fn exec(spec: &ContainerSpec, command: &[String], stdin: Stdio) -> NotStarted {
     let Some((name, arguments)) = command.split_first() else {
-        return "there is no command to run; set command in the container".to_owned();
+        return "there is no command to run; set command in the container".to_owned().into();
     };
     let program = match find(name, &spec.env) {
         Ok(program) => program,
-        Err(message) => return message,
+        Err(people) => {
+            return NotStarted {
+                people,
+                runtime: format!("exec: {name:?}: executable file not found in $PATH"),
+            };
+        }
     };
     obey_signals();
     let error =
         Command::new(&program).arg0(name).args(arguments).env_clear().envs(&spec.env).stdin(stdin).exec();
-    why_not(&program, &error)
+    NotStarted { people: why_not(&program, &error), runtime: in_runtime_words(&program, &error) }
 }
 
 /// What was ignored when the control plane started (interrupts, if a script started it beside others; hang-ups, after
@@ -108,6 +127,16 @@ fn why_not(program: &Path, error: &io::Error) -> String {
             format!("`{program_name}` is not executable for this user; chmod +x it")
         }
         _ => format!("`{program_name}` cannot be started: {error}"),
+    }
+}
+
+fn in_runtime_words(program: &Path, error: &io::Error) -> String {
+    let name = program.display();
+    match error.kind() {
+        io::ErrorKind::NotFound if program.exists() => format!("exec {name}: no such file or directory"),
+        io::ErrorKind::NotFound => format!("exec: \"{name}\": stat {name}: no such file or directory"),
+        io::ErrorKind::PermissionDenied => format!("exec: \"{name}\": permission denied"),
+        _ => format!("exec {name}: {error}"),
     }
 }
 

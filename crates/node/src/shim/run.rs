@@ -22,7 +22,7 @@ pub(super) fn main(dir: &Path, args: &[OsString]) -> ExitCode {
     let command: Vec<String> = command.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     let terminal = kind == "tty";
     let message = match own_session(terminal) {
-        Ok(()) => become_command(dir, &command, terminal),
+        Ok(()) => become_command(dir, &command, terminal).runtime,
         Err(error) => format!("it cannot get a session of its own: {error}"),
     };
     let _nobody_waits_for_it = report.write_all(message.as_bytes());

@@ -119,7 +119,10 @@ async fn one_that_cannot_be_started_says_why() {
     for tty in [false, true] {
         let (process, _ends) = streams(tty);
         let error = run(&bench, &dir, &["no-such-program"], process).await.unwrap().unwrap_err();
-        assert!(error.to_string().contains("no such program `no-such-program`"), "{error}");
+        assert!(
+            error.to_string().contains("exec: \"no-such-program\": executable file not found in $PATH"),
+            "{error}"
+        );
     }
     // The same code of its own is no such error.
     let (process, _ends) = streams(false);

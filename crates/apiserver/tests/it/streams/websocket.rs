@@ -100,7 +100,7 @@ async fn what_could_not_be_run_is_told() {
     assert_eq!(status["reason"], "InternalError");
     assert_eq!(
         status["message"],
-        "Internal error occurred: error executing command in container: no such program"
+        "Internal error occurred: Internal error occurred: error executing command in container: no such program"
     );
     let mut socket = bed.socket(&format!("{TWO}/attach?container=a&stdout=1"), V5).await;
     let (out, _, status) = socket.rest().await;
