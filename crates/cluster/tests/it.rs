@@ -17,6 +17,13 @@ fn users_of(path: &Path) -> Vec<String> {
     lines.filter(|line| line.contains(path)).collect()
 }
 
+fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
+    let mut command = Command::new(cluster.bin("kubectl"));
+    let output = command.arg("--kubeconfig").arg(cluster.kubeconfig()).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// What a node leaves traces in: mounts, cgroups, interfaces, folders.
 fn traces_of_a_node() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -37,14 +44,10 @@ fn a_node_runs_pods_and_leaves_nothing() {
     let options = Options { node: true, ..Options::default() };
     let Some(cluster) = Cluster::for_test(&options).unwrap() else { return };
     let image = format!("--image={}", trainyard_cluster::IMAGE);
-    let run = ["run", "p", &image, "--restart=Never", "--rm", "-i", "--quiet", "--", "echo", "from a pod"];
-    let output = Command::new(cluster.bin("kubectl"))
-        .arg("--kubeconfig")
-        .arg(cluster.kubeconfig())
-        .args(run)
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "from a pod\n", "{output:?}");
+    let kubectl = |arguments: &[&str]| kubectl(&cluster, arguments);
+    kubectl(&["run", "p", &image, "--restart=Never", "--command", "--", "echo", "from a pod"]);
+    kubectl(&["wait", "pod/p", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s"]);
+    assert_eq!(kubectl(&["logs", "p"]), "from a pod\n");
     assert!(!traces_of_a_node().is_empty());
     let directory = cluster.directory().to_owned();
     drop(cluster);
@@ -56,16 +59,7 @@ fn a_node_runs_pods_and_leaves_nothing() {
 fn a_control_plane_starts_answers_and_leaves_nothing() {
     let options = Options { controllers: true, ..Options::default() };
     let Some(cluster) = Cluster::for_test(&options).unwrap() else { return };
-    let kubectl = |arguments: &[&str]| {
-        let output = Command::new(cluster.bin("kubectl"))
-            .arg("--kubeconfig")
-            .arg(cluster.kubeconfig())
-            .args(arguments)
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let kubectl = |arguments: &[&str]| kubectl(&cluster, arguments);
     let version = kubectl(&["version"]);
     assert!(version.contains(&format!("Server Version: v{}", trainyard_cluster::KUBERNETES)), "{version}");
     let account = kubectl(&["get", "serviceaccount", "default", "-o", "name"]);
