@@ -31,6 +31,9 @@ use crate::auth::certificate::PeerCertificates;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// For the head of a request, and between two requests of one HTTP/1.1 connection.
 const HEAD: Duration = Duration::from_secs(60);
+/// What a connection may keep of what it reads and writes; a head has to fit into it. A watch that began with many
+/// objects keeps as much as it ever needed.
+const BUFFER: usize = 64 << 10;
 /// How often a silent HTTP/2 connection is asked whether it is still there, and how long it may take to say so.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
@@ -221,7 +224,7 @@ impl Peer {
             return Ok(connection.await?);
         }
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(BUFFER);
         let mut connection = pin!(http.serve_connection(io, service).with_upgrades());
         if let Some(result) = before(&self.shutdown, connection.as_mut()).await {
             return Ok(result?);

@@ -268,6 +268,8 @@ impl Watcher {
                 };
             }
         }
+        // A watch goes on for long after this, and the list of all objects is large.
+        self.initial = Vec::new().into_iter();
         std::mem::take(&mut self.announce).then(|| self.view.bookmark(self.position, true))
     }
 
@@ -304,6 +306,8 @@ impl Watcher {
 
     /// Waits for an event, the time of a bookmark, or an end.
     async fn wait(&mut self) {
+        // Nothing is pending, and the room it had is not kept for the next.
+        self.pending = VecDeque::new();
         let mut stop = self.app.stop.clone();
         tokio::select! {
             biased;
