@@ -101,6 +101,9 @@ impl App {
             Outcome::Keep => Written::Kept(current),
             Outcome::Put(object) => Written::Put(stored(object)?),
             Outcome::Remove(object) => Written::Removed(stored(object)?),
+            Outcome::Drafted(_) => {
+                return Err(Failure::internal("what is written already cannot be rehearsed"));
+            }
         })
     }
 

@@ -1,7 +1,8 @@
 //! Requests a second of `trainyard up` beside a real kube-apiserver with etcd, in one run: both over TLS, both with every
 //! write on disk before it is answered, the same client for both. Then what a thousand watches cost.
 //!
-//! `cargo bench --package trainyard-cli --bench servers` prints the table of docs/performance.md.
+//! `cargo bench --package trainyard-cli --bench servers` prints the table of docs/performance.md; with `-- rates` it leaves
+//! the watches out, with `-- ours` the real server too.
 
 #![expect(
     clippy::unwrap_used,
@@ -255,7 +256,8 @@ async fn watches(server: &Server, up: &Up) {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let home = tempfile::tempdir().unwrap();
-    {
+    let asked = |what: &str| std::env::args().any(|word| word == what);
+    if !asked("rates") && !asked("ours") {
         let up = Up::start(&home.path().join("watched"));
         let server = Server::of(&home.path().join("watched/kubeconfig"));
         prepare(&server).await;
@@ -265,6 +267,10 @@ async fn main() {
         let _up = Up::start(&home.path().join("measured"));
         measure(&Server::of(&home.path().join("measured/kubeconfig"))).await
     };
+    if asked("ours") {
+        println!("get, list, create, patch: {ours:.0?} a second");
+        return;
+    }
     let Some(real) = Cluster::for_test(&Options { durable: true, ..Options::default() }).unwrap() else {
         return;
     };

@@ -1,6 +1,7 @@
 //! What a write changed.
 
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::element;
@@ -176,15 +177,21 @@ fn members(map: MapShape<'_>, old: &Value, new: &Value, diff: &mut Diff) -> Resu
         diff.put(part, || element::field(name));
         Ok::<(), String>(())
     };
-    for (name, left) in old.into_iter().flatten() {
-        visit(name, Some(left), new.and_then(|map| map.get(name)))?;
-    }
-    for (name, right) in new.into_iter().flatten() {
-        if old.is_none_or(|map| !map.contains_key(name)) {
-            visit(name, None, Some(right))?;
+    // Both are sorted, and so is what is made of them.
+    let (mut old, mut new) = (old.into_iter().flatten().peekable(), new.into_iter().flatten().peekable());
+    loop {
+        let order = match (old.peek(), new.peek()) {
+            (Some((left, _)), Some((right, _))) => left.cmp(right),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return Ok(()),
+        };
+        let left = if order.is_le() { old.next() } else { None };
+        let right = if order.is_ge() { new.next() } else { None };
+        if let Some((name, _)) = left.or(right) {
+            visit(name, left.map(|(_, value)| value), right.map(|(_, value)| value))?;
         }
     }
-    Ok(())
 }
 
 /// The items that are found by one step: more than one where the list has duplicates.

@@ -1,15 +1,17 @@
 //! A set of field paths, as a tree of their steps.
 
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::cmp::Ordering;
 
 use super::element;
 
 /// A set of paths. The empty path, which would be the whole object, is in no set.
+///
+/// Most places have few below them, and they come in order: a sorted list is smaller and quicker than a tree. Whatever
+/// works on a whole set goes through it once, since a set may be as large as a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Set {
-    nodes: BTreeMap<String, Node>,
+    nodes: Vec<(String, Node)>,
 }
 
 /// A place: whether it is itself in the set, and which of the paths through it are. A node of a set is never empty.
@@ -37,7 +39,7 @@ impl Node {
 
 impl Set {
     pub(super) const fn new() -> Self {
-        Self { nodes: BTreeMap::new() }
+        Self { nodes: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -49,12 +51,51 @@ impl Set {
         if node.is_empty() {
             return;
         }
-        match self.nodes.entry(key) {
-            Entry::Vacant(entry) => {
-                entry.insert(node);
+        match self.find(&key) {
+            Err(at) => self.nodes.insert(at, (key, node)),
+            Ok(at) => {
+                if let Some((_, known)) = self.nodes.get_mut(at) {
+                    known.union(node);
+                }
             }
-            Entry::Occupied(mut entry) => entry.get_mut().union(node),
         }
+    }
+
+    /// Where a step is, or would be.
+    fn find(&self, key: &str) -> Result<usize, usize> {
+        match self.nodes.last() {
+            None => Err(0),
+            Some((last, _)) if last.as_str() < key => Err(self.nodes.len()),
+            Some(_) => self.nodes.binary_search_by(|(known, _)| known.as_str().cmp(key)),
+        }
+    }
+
+    /// A set of places that come in any order.
+    fn of(mut nodes: Vec<(String, Node)>) -> Self {
+        nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut set = Self { nodes: Vec::with_capacity(nodes.len()) };
+        for (key, node) in nodes {
+            set.put(key, node);
+        }
+        set
+    }
+
+    /// Changes the places that another set has too, and keeps those that are not empty then.
+    fn meet(&mut self, other: &Self, mut change: impl FnMut(&mut Node, &Node)) {
+        let mut rest = other.nodes.as_slice();
+        self.nodes.retain_mut(|(key, node)| {
+            while let Some(((first, twin), tail)) = rest.split_first() {
+                match first.as_str().cmp(key.as_str()) {
+                    Ordering::Less => rest = tail,
+                    Ordering::Equal => {
+                        change(node, twin);
+                        return !node.is_empty();
+                    }
+                    Ordering::Greater => break,
+                }
+            }
+            true
+        });
     }
 
     /// A set of paths through fields alone.
@@ -62,17 +103,19 @@ impl Set {
         let mut set = Self::new();
         for path in paths {
             if let Some((last, parents)) = path.split_last() {
-                let below = parents.iter().fold(&mut set, |set, name| {
-                    &mut set.nodes.entry(element::field(name)).or_default().below
+                let leaf = (element::field(last), Node::leaf());
+                let (key, node) = parents.iter().rev().fold(leaf, |(key, node), name| {
+                    (element::field(name), Node { member: false, below: Self { nodes: vec![(key, node)] } })
                 });
-                below.put(element::field(last), Node::leaf());
+                set.put(key, node);
             }
         }
         set
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
-        self.nodes.get(key)
+        let at = self.find(key).ok()?;
+        self.nodes.get(at).map(|(_, node)| node)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
@@ -91,43 +134,45 @@ impl Set {
             *self = other;
             return;
         }
-        for (key, node) in other.nodes {
-            self.put(key, node);
+        let (mut left, mut right) =
+            (std::mem::take(&mut self.nodes).into_iter().peekable(), other.nodes.into_iter().peekable());
+        loop {
+            let next = match (left.peek(), right.peek()) {
+                (Some((a, _)), Some((b, _))) if a <= b => left.next(),
+                (Some(_), None) => left.next(),
+                (_, Some(_)) => right.next(),
+                (None, None) => return,
+            };
+            if let Some((key, node)) = next {
+                self.put(key, node);
+            }
         }
     }
 
     /// Takes the paths of another set away. What is below or above them stays.
     pub(super) fn subtract(&mut self, other: &Self) {
-        for (key, gone) in &other.nodes {
-            if let Some(node) = self.nodes.get_mut(key) {
-                node.member &= !gone.member;
-                node.below.subtract(&gone.below);
-                if node.is_empty() {
-                    self.nodes.remove(key);
-                }
-            }
-        }
+        self.meet(other, |node, gone| {
+            node.member &= !gone.member;
+            node.below.subtract(&gone.below);
+        });
     }
 
     /// Takes the paths of another set away, and everything below them.
     pub(super) fn cut(&mut self, other: &Self) {
-        for (key, gone) in &other.nodes {
+        self.meet(other, |node, gone| {
             if gone.member {
-                self.nodes.remove(key);
-            } else if let Some(node) = self.nodes.get_mut(key) {
+                *node = Node::default();
+            } else {
                 node.below.cut(&gone.below);
-                if node.is_empty() {
-                    self.nodes.remove(key);
-                }
             }
-        }
+        });
     }
 
     /// The paths that are in both sets.
     pub(super) fn intersection(&self, other: &Self) -> Self {
         let mut both = Self::new();
         for (key, node) in &self.nodes {
-            if let Some(twin) = other.nodes.get(key) {
+            if let Some(twin) = other.get(key) {
                 let member = node.member && twin.member;
                 let below = node.below.intersection(&twin.below);
                 both.put(key.clone(), Node { member, below });
@@ -166,24 +211,25 @@ impl Set {
     }
 
     fn parse_node(map: &Map<String, Value>) -> Result<Node, String> {
-        let mut node = Node { member: map.is_empty(), below: Self::new() };
+        let (mut member, mut nodes) = (map.is_empty(), Vec::with_capacity(map.len()));
         for (key, value) in map {
             if key == "." {
-                node.member = true;
+                member = true;
                 continue;
             }
             let Some(key) = element::canonical(key)? else {
                 continue;
             };
             match value {
-                Value::Object(map) => node.below.put(key, Self::parse_node(map)?),
-                Value::Null => node.below.put(key, Node::leaf()),
+                Value::Object(map) => nodes.push((key, Self::parse_node(map)?)),
+                Value::Null => nodes.push((key, Node::leaf())),
                 _ => return Err("ReadMapCB: expect { or n".into()),
             }
         }
+        let below = Self::of(nodes);
         // A place with nothing known below it is one that is owned itself.
-        node.member |= node.below.is_empty();
-        Ok(node)
+        member |= below.is_empty();
+        Ok(Node { member, below })
     }
 
     pub(super) fn into_value(self) -> Value {

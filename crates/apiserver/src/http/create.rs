@@ -19,7 +19,7 @@ use crate::rules::admit::{Admitted, Strictness};
 use crate::rules::create::{self, Stamp};
 use crate::rules::track::Track;
 use crate::rules::update::settle;
-use crate::store::{Key, Outcome, Stored, Written};
+use crate::store::{Draft, Key, Outcome, Stored, Written, contains};
 
 /// How often a generated name is tried before its collision is the client's to see.
 const ATTEMPTS: usize = 8;
@@ -188,11 +188,17 @@ async fn make(
     let name = meta(&object, "name").to_owned();
     let key = Key::new(&served.table, &call.namespace, &name);
     let homes = homes(call);
+    let draft = Arc::new(Draft::of(&object).map_err(Failure::internal)?);
+    // Only a rehearsal needs it still.
+    let object = how.dry.then_some(object);
     let decide = |current: Option<&Stored>| {
         check_homes(call, &homes, &name)?;
         match current {
             Some(_) => Err(Failure::already_exists(served, &name)),
-            None => Ok(Outcome::Put(object.clone())),
+            None => Ok(match &object {
+                Some(object) => Outcome::Put(object.clone()),
+                None => Outcome::Drafted(Arc::clone(&draft)),
+            }),
         }
     };
     let written = if how.dry {
@@ -216,7 +222,12 @@ async fn make(
 fn equip(call: &Call, object: &mut Value) -> Result<(), Failure> {
     if call.served.is_core("pods") && call.app.accounts.is_some() {
         let key = account_key(call, account_name(object));
-        let account = call.app.store.latest(&key).map(|stored| stored.value()).transpose();
+        // Most accounts say nothing that a pod takes over.
+        let says = |stored: &Arc<Stored>| {
+            contains(&stored.bytes, b"\"automountServiceAccountToken\":")
+                || contains(&stored.bytes, b"\"imagePullSecrets\":")
+        };
+        let account = call.app.store.latest(&key).filter(says).map(|stored| stored.value()).transpose();
         account::furnish(object, account.map_err(Failure::internal)?.as_ref(), suffix);
     }
     protection::protect(&call.served, object);

@@ -6,6 +6,7 @@
 
 pub mod backend;
 mod commit;
+mod draft;
 mod key;
 pub mod memory;
 pub mod redb;
@@ -18,9 +19,11 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::backend::{Backend, BackendError};
+pub use self::draft::Draft;
 pub use self::key::Key;
 pub use self::state::Outcome;
-use self::state::{Decided, State, write_of};
+use self::state::{Decided, Ready, State, write_of};
+pub(crate) use self::stored::contains;
 pub use self::stored::{Event, EventKind, Stored};
 pub use self::table::{Gone, Page, Range};
 
@@ -98,7 +101,8 @@ impl Store {
         let mut state = self.shared.write();
         let mut events = Vec::with_capacity(objects.len());
         for (key, object) in objects {
-            events.extend(state.decide(&key, Outcome::Put(object)).map_err(unserialisable)?.map(Arc::new));
+            let ready = Outcome::Put(object).ready().map_err(unserialisable)?;
+            events.extend(ready.and_then(|ready| state.decide(&key, &ready)).map(Arc::new));
         }
         let writes: Vec<_> = events.iter().map(|event| write_of(event)).collect();
         self.shared.backend.commit(&writes)?;
@@ -228,7 +232,7 @@ impl Store {
                 (state.latest(key).cloned(), state.is_pending(key), state.progress.subscribe())
             };
             let outcome = decide(seen.as_deref())?;
-            if matches!(outcome, Outcome::Keep) {
+            let Some(ready) = outcome.ready().map_err(unserialisable)? else {
                 if !pending {
                     return Ok(Written::Kept(seen));
                 }
@@ -237,8 +241,8 @@ impl Store {
                     return Err(ended().into());
                 }
                 continue;
-            }
-            match self.submit(key, alive, seen.as_deref(), outcome)? {
+            };
+            match self.submit(key, alive, seen.as_deref(), &ready)? {
                 Submitted::Stale => {}
                 Submitted::Nothing => return Ok(Written::Kept(None)),
                 Submitted::Done(event) => return Ok(written(&event)),
@@ -255,7 +259,7 @@ impl Store {
         key: &Key,
         alive: &[Key],
         seen: Option<&Stored>,
-        outcome: Outcome,
+        ready: &Ready,
     ) -> Result<Submitted, BackendError> {
         let mut state = self.shared.write();
         let unchanged = state.latest(key).map(|s| s.revision) == seen.map(|s| s.revision);
@@ -263,7 +267,7 @@ impl Store {
         if !unchanged || !alive {
             return Ok(Submitted::Stale);
         }
-        let Some(event) = state.decide(key, outcome).map_err(unserialisable)? else {
+        let Some(event) = state.decide(key, ready) else {
             return Ok(Submitted::Nothing);
         };
         let event = Arc::new(event);

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::backend::{BackendError, Loaded, Write};
+use super::draft::Draft;
 use super::key::Key;
 use super::stored::{self, Event, EventKind, Stored};
 use super::table::Table;
@@ -20,6 +21,27 @@ pub enum Outcome {
     Put(Value),
     /// The object goes; this is its last state.
     Remove(Value),
+    /// This is the new version, written already: for those who may be asked more than once.
+    Drafted(Arc<Draft>),
+}
+
+/// An outcome that changes something, ready for its revision.
+pub(super) struct Ready {
+    removes: bool,
+    draft: Arc<Draft>,
+}
+
+impl Outcome {
+    /// Does the work that needs no lock; nothing if nothing changes.
+    pub(super) fn ready(self) -> Result<Option<Ready>, serde_json::Error> {
+        let (removes, draft) = match self {
+            Self::Keep => return Ok(None),
+            Self::Put(object) => (false, Arc::new(Draft::of(&object)?)),
+            Self::Remove(object) => (true, Arc::new(Draft::of(&object)?)),
+            Self::Drafted(draft) => (false, draft),
+        };
+        Ok(Some(Ready { removes, draft }))
+    }
 }
 
 /// A write that has its revision but is not durable yet.
@@ -115,19 +137,18 @@ impl State {
     }
 
     /// Gives a decision its revision and serialises it. Nothing is visible yet.
-    pub(super) fn decide(&mut self, key: &Key, outcome: Outcome) -> Result<Option<Event>, serde_json::Error> {
+    pub(super) fn decide(&mut self, key: &Key, ready: &Ready) -> Option<Event> {
         let previous = self.latest(key).cloned();
-        let (kind, object) = match (outcome, &previous) {
-            (Outcome::Keep, _) | (Outcome::Remove(_), None) => return Ok(None),
-            (Outcome::Put(object), None) => (EventKind::Added, object),
-            (Outcome::Put(object), Some(_)) => (EventKind::Modified, object),
-            (Outcome::Remove(object), Some(_)) => (EventKind::Deleted, object),
+        let kind = match (ready.removes, &previous) {
+            (true, None) => return None,
+            (false, None) => EventKind::Added,
+            (false, Some(_)) => EventKind::Modified,
+            (true, Some(_)) => EventKind::Deleted,
         };
-        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        let api_version = self.table_mut(key.table()).intern(api_version);
-        let event = stored::event(kind, key, self.assigned + 1, object, api_version, previous)?;
+        let api_version = self.table_mut(key.table()).intern(&ready.draft.api_version);
+        let event = stored::event(kind, key, self.assigned + 1, &ready.draft, api_version, previous);
         self.assigned += 1;
-        Ok(Some(event))
+        Some(event)
     }
 
     /// Puts a decided write where later decisions see it, to wait for its commit.

@@ -1,11 +1,11 @@
 //! One version of one object as it is kept: serialised, with the few facts that are asked for without parsing.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
+use super::draft::{Draft, Facts, Ordered};
 use super::key::Key;
 
 /// What happened to an object; the names are those of a watch event.
@@ -101,77 +101,26 @@ pub struct Event {
     pub line: Bytes,
 }
 
-/// The parts of the metadata that [`Stored`] keeps.
-#[derive(Default)]
-struct Facts {
-    uid: Box<str>,
-    owners: Box<[Box<str>]>,
-    deleting: bool,
-}
-
-impl Facts {
-    fn of(object: &Value) -> Self {
-        let Some(metadata) = object.get("metadata") else {
-            return Self::default();
-        };
-        let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).map(Box::from);
-        Self {
-            uid: text(metadata, "uid").unwrap_or_default(),
-            owners: metadata
-                .get("ownerReferences")
-                .and_then(Value::as_array)
-                .map(|refs| refs.iter().filter_map(|r| text(r, "uid")).collect())
-                .unwrap_or_default(),
-            deleting: metadata.get("deletionTimestamp").is_some_and(|t| !t.is_null()),
-        }
-    }
-}
-
-/// An object with its type in front, as a real server writes it: then a list of one kind leaves the types out by cutting.
-struct Ordered<'a>(&'a Value);
-
-const TYPE: [&str; 2] = ["kind", "apiVersion"];
-
-impl Serialize for Ordered<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Value::Object(map) = self.0 else { return self.0.serialize(serializer) };
-        let mut out = serializer.serialize_map(Some(map.len()))?;
-        for field in TYPE {
-            if let Some(value) = map.get(field) {
-                out.serialize_entry(field, value)?;
-            }
-        }
-        for (field, value) in map.iter().filter(|(field, _)| !TYPE.contains(&field.as_str())) {
-            out.serialize_entry(field, value)?;
-        }
-        out.end()
-    }
-}
-
-/// Stamps the revision into an object and serialises it as the event it is.
+/// Makes of a draft the event it is.
 pub(super) fn event(
     kind: EventKind,
     key: &Key,
     revision: u64,
-    mut object: Value,
+    draft: &Draft,
     api_version: Arc<str>,
     previous: Option<Arc<Stored>>,
-) -> Result<Event, serde_json::Error> {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("resourceVersion".into(), Value::String(revision.to_string()));
-    }
+) -> Event {
     let opening = kind.opening();
-    let mut line = Vec::with_capacity(previous.as_ref().map_or(1024, |p| p.bytes.len() + 256));
-    line.extend_from_slice(opening);
-    serde_json::to_writer(&mut line, &Ordered(&object))?;
-    let end = line.len();
-    line.extend_from_slice(b"}\n");
-    line.shrink_to_fit();
-    let line = Bytes::from(line);
-    let Facts { uid, owners, deleting } = Facts::of(&object);
-    let bytes = line.slice(opening.len()..end);
+    let line = Bytes::from(draft.finish(opening, revision, b"}\n"));
+    let bytes = line.slice(opening.len()..line.len().saturating_sub(2));
+    let Facts { uid, owners, deleting } = draft.facts.clone();
     let stored = Stored { key: key.clone(), revision, bytes, api_version, uid, owners, deleting };
-    Ok(Event { kind, object: Arc::new(stored), previous, line })
+    Event { kind, object: Arc::new(stored), previous, line }
+}
+
+/// Whether a text has another in it.
+pub(crate) fn contains(text: &[u8], wanted: &[u8]) -> bool {
+    memchr::memmem::find(text, wanted).is_some()
 }
 
 /// Reads back what a backend kept.
@@ -185,7 +134,7 @@ pub(super) fn load(key: Key, revision: u64, bytes: Bytes) -> Result<Stored, serd
 impl Stored {
     /// An object as it would be stored, for a dry run. It has no revision.
     pub(crate) fn rehearsed(key: &Key, object: &Value) -> Result<Self, serde_json::Error> {
-        let bytes = Bytes::from(serde_json::to_vec(&Ordered(object))?);
+        let bytes = Bytes::from(serde_json::to_vec(&Ordered::plain(object))?);
         load(key.clone(), 0, bytes)
     }
 }
