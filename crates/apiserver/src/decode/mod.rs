@@ -213,17 +213,51 @@ pub(crate) fn value(value: &Value, served: &Served) -> Result<Decoded, Failure> 
 }
 
 /// Decodes what a patch made of an object. `quoted` is what errors show of it.
+///
+/// What the patch left alone was decoded when it was stored: only the rest is read again.
 pub(crate) fn patched(
-    value: &Value,
+    new: Value,
+    old: &Value,
     served: &Served,
     quoted: impl Fn() -> String,
 ) -> Result<Decoded, Failure> {
-    if let Some(failure) = of_another_version(value, served) {
+    if let Some(failure) = of_another_version(&new, served) {
         return Err(failure);
     }
-    match of_value(value, Kind::of(served)) {
+    let wanted = Kind::of(served);
+    let (changed, same) = split(new, old);
+    let whole = match of_value(&changed, wanted) {
+        Ok(mut decoded) => {
+            if let Value::Object(members) = &mut decoded.object {
+                members.extend(same);
+            }
+            return Ok(Decoded { patched: Some(String::new()), ..decoded });
+        }
+        Err(_) => joined(changed, same),
+    };
+    // An error may quote anything.
+    match of_value(&whole, wanted) {
         Ok(decoded) => Ok(Decoded { patched: Some(String::new()), ..decoded }),
         Err(problem) => problem.why().and_then(|why| Err(Failure::patched(&quoted(), &why))),
+    }
+}
+
+/// The members of an object that are not as they were, with its type, and those that are.
+fn split(new: Value, old: &Value) -> (Value, Map<String, Value>) {
+    let Value::Object(members) = new else { return (new, Map::new()) };
+    let is_type = |name: &str| matches!(name, "apiVersion" | "kind");
+    let (same, changed): (Map<String, Value>, Map<String, Value>) =
+        members.into_iter().partition(|(name, value)| !is_type(name) && old.get(name) == Some(value));
+    (Value::Object(changed), same)
+}
+
+fn joined(changed: Value, same: Map<String, Value>) -> Value {
+    match changed {
+        Value::Object(mut members) => {
+            members.extend(same);
+            Value::Object(members)
+        }
+        other => other,
     }
 }
 

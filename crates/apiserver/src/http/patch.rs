@@ -59,11 +59,15 @@ impl Change {
     fn patched(&self, old: &Value, served: &Served, strictness: Strictness) -> Result<Decoded, Failure> {
         let mut new = old.clone();
         self.apply(&mut new)?;
+        // Rarely needed, and then it is made again.
         let quoted = || match &self.rule {
-            Rule::Json(_) | Rule::Merge(_) => new.to_string(),
+            Rule::Json(_) | Rule::Merge(_) => {
+                let mut again = old.clone();
+                self.apply(&mut again).map_or_else(|_| String::new(), |()| again.to_string())
+            }
             Rule::Strategic(patch, _) => patch::go_text(patch),
         };
-        let mut decoded = decode::patched(&new, served, quoted)?;
+        let mut decoded = decode::patched(new, old, served, quoted)?;
         decoded.remarks.splice(0..0, self.remarks.iter().cloned());
         if strictness == Strictness::Strict {
             decoded.patched = Some(quoted());

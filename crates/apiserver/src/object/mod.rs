@@ -44,9 +44,15 @@ pub(crate) fn carry_meta(to: &mut Value, from: &Value, field: &str) {
 pub(crate) fn carry(to: &mut Value, from: &Value, field: &str) {
     if let Some(map) = to.as_object_mut() {
         match from.get(field) {
-            Some(value) => map.insert(field.into(), value.clone()),
-            None => map.remove(field),
-        };
+            // Nearly always it is the same, and to see that is cheaper than to copy it.
+            Some(value) if map.get(field) == Some(value) => {}
+            Some(value) => {
+                map.insert(field.into(), value.clone());
+            }
+            None => {
+                map.remove(field);
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a replaced object looks like.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::admit::{self, Admitted, Strictness, admit};
 use super::create;
@@ -86,13 +86,20 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
 /// not the business of whoever writes the spec.
 fn status_only(request: &Update<'_>, old: &Value, mut new: Value) -> Value {
     let served = request.served;
-    let mut whole = old.clone();
-    carry(&mut whole, &new, "status");
-    if request.track.is_none() {
-        carry_meta(&mut whole, &new, "managedFields");
+    let sent = |field: &str| matches!(field, "status" | "metadata");
+    if let Some(members) = new.as_object_mut() {
+        members.retain(|field, _| sent(field) || old.get(field).is_some());
+    }
+    for field in old.as_object().into_iter().flat_map(|members| members.keys()).filter(|field| !sent(field)) {
+        carry(&mut new, old, field);
     }
     if served.custom || served.is_crd() {
-        return whole;
+        let sent = request.track.is_none().then(|| new.get("metadata").cloned()).flatten();
+        carry(&mut new, old, "metadata");
+        if let Some(metadata) = sent {
+            carry_meta(&mut new, &json!({"metadata": metadata}), "managedFields");
+        }
+        return new;
     }
     let kept = match (served.group.as_str(), served.plural.as_str()) {
         ("", "pods") => "ownerReferences",
@@ -102,8 +109,7 @@ fn status_only(request: &Update<'_>, old: &Value, mut new: Value) -> Value {
     if !kept.is_empty() {
         carry_meta(&mut new, old, kept);
     }
-    carry(&mut whole, &new, "metadata");
-    whole
+    new
 }
 
 fn check_name(request: &Update<'_>, new: &mut Value) -> Result<(), Failure> {

@@ -197,6 +197,9 @@ pub(super) fn update(pod: &Value, old: &Value, errors: &mut Errors) {
     check(pod, errors);
     let null = Value::Null;
     let (new, old) = (pod.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
+    if new == old {
+        return;
+    }
     let path = Path::Root("spec");
     for field in ["containers", "initContainers"] {
         if list(new, field).len() != list(old, field).len() {
