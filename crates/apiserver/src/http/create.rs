@@ -185,12 +185,18 @@ async fn make(
         crd::introduce(&mut object);
     }
     served.store_form(&mut object);
+    store(call, object, how.dry, stamp.now).await
+}
+
+/// Puts a new object where there is none.
+async fn store(call: &Call, object: Value, dry: bool, now: &str) -> Result<Arc<Stored>, Failure> {
+    let served = &call.served;
     let name = meta(&object, "name").to_owned();
     let key = Key::new(&served.table, &call.namespace, &name);
     let homes = homes(call);
     let draft = Arc::new(Draft::of(&object).map_err(Failure::internal)?);
     // Only a rehearsal needs it still.
-    let object = how.dry.then_some(object);
+    let object = dry.then_some(object);
     let decide = |current: Option<&Stored>| {
         check_homes(call, &homes, &name)?;
         match current {
@@ -201,16 +207,13 @@ async fn make(
             }),
         }
     };
-    let written = if how.dry {
-        call.app.rehearse(&key, decide)?
-    } else {
-        call.app.transact(&key, &homes, decide).await?
-    };
+    let written =
+        if dry { call.app.rehearse(&key, decide)? } else { call.app.transact(&key, &homes, decide).await? };
     match written {
         Written::Put(stored) => {
             // Its names are looked at right away, so that it is served when the answer arrives.
-            if served.is_crd() && !how.dry {
-                establish(call, &key, &stored.uid, stamp.now).await?;
+            if served.is_crd() && !dry {
+                establish(call, &key, &stored.uid, now).await?;
             }
             Ok(stored)
         }
