@@ -151,10 +151,15 @@ async fn every_command_in_the_docs_works() {
                     let rule = format!("\n{target}:");
                     assert!(makefile.contains(&rule), "{}: {command}: no such target", file.display());
                 }
-                ["cargo", "bench", "--package", package] => {
+                ["cargo", "bench", "--package", package, which @ ..] => {
                     let name = package.strip_prefix("trainyard-").unwrap();
                     let benches = root().join("crates").join(name).join("benches");
-                    assert!(benches.is_dir(), "{}: {command}: no such benchmark", file.display());
+                    let there = match which {
+                        [] => benches.is_dir(),
+                        ["--bench", bench] => benches.join(format!("{bench}.rs")).is_file(),
+                        _ => false,
+                    };
+                    assert!(there, "{}: {command}: no such benchmark", file.display());
                 }
                 _ => unreachable!("{}: {command}: teach this test how to check it", file.display()),
             }
