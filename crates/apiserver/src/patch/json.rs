@@ -1,9 +1,6 @@
 //! JSON patch, RFC 6902, with the limits that keep a small request from making a huge object.
 
-use json_patch::{
-    AddOperation, PatchOperation, TestOperation,
-    jsonptr::{Pointer, PointerBuf},
-};
+use json_patch::{AddOperation, PatchOperation, jsonptr::Pointer};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -37,7 +34,7 @@ pub fn json(target: &mut Value, ops: &Value) -> Result<(), PatchError> {
     let mut result = target.clone();
     let mut copied = 0;
     for (index, operation) in operations.into_iter().enumerate() {
-        let operation = &lenient(&result, operation);
+        let Some(operation) = &lenient(&result, operation) else { continue };
         check(&result, operation, &mut copied)
             .and_then(|()| {
                 json_patch::patch_unsafe(&mut result, std::slice::from_ref(operation))
@@ -50,24 +47,22 @@ pub fn json(target: &mut Value, ops: &Value) -> Result<(), PatchError> {
 }
 
 /// What an operation means where it names a member that is not there, which a real server takes more lightly than the
-/// RFC: replacing adds it, a copy of it is null, and a test that it is null holds.
-fn lenient(document: &Value, operation: PatchOperation) -> PatchOperation {
+/// RFC: replacing adds it, a copy of it is null, and a test that it is null holds: then there is nothing left to do.
+fn lenient(document: &Value, operation: PatchOperation) -> Option<PatchOperation> {
     let object = |path: &Pointer| {
         path.parent().and_then(|parent| parent.resolve(document).ok()).is_some_and(Value::is_object)
     };
     let missing = |path: &Pointer| object(path) && path.resolve(document).is_err();
-    match operation {
+    Some(match operation {
         PatchOperation::Replace(op) if object(&op.path) => {
             PatchOperation::Add(AddOperation { path: op.path, value: op.value })
         }
         PatchOperation::Copy(op) if missing(&op.from) => {
             PatchOperation::Add(AddOperation { path: op.path, value: Value::Null })
         }
-        PatchOperation::Test(op) if op.value.is_null() && missing(&op.path) => {
-            PatchOperation::Test(TestOperation { path: PointerBuf::root(), value: document.clone() })
-        }
+        PatchOperation::Test(op) if op.value.is_null() && missing(&op.path) => return None,
         other => other,
-    }
+    })
 }
 
 /// Refuses operations that would make the document too deep or too large.
