@@ -154,18 +154,20 @@ fn render_message(
     let schema = schema_of(name, messages, schemas).unwrap_or(&none);
     let short = name.rsplit('.').next().unwrap_or(name);
     let own = schemas.get(&schema_name(name)).unwrap_or(&none);
-    let mut fields: Vec<(u64, String)> = Vec::new();
+    let mut fields: Vec<(u64, &str, String)> = Vec::new();
     for field in list(message, "fields") {
         if text(field, "json").is_empty() && number(field) == 0 {
             // Embedded, and in no protobuf message: apiVersion and kind.
             for field in messages.get(text(field, "type")).map(|m| list(m, "fields")).unwrap_or_default() {
-                fields.push((0, render_field(field, 0, schema)));
+                fields.push((0, text(field, "json"), render_field(field, 0, schema)));
             }
         } else {
-            fields.push((number(field), render_field(field, number(field), schema)));
+            fields.push((number(field), text(field, "json"), render_field(field, number(field), schema)));
         }
     }
-    fields.sort_by_key(|(number, _)| *number);
+    fields.sort_by_key(|(number, ..)| *number);
+    let named = fields.iter().enumerate().map(|(slot, (_, json, _))| (*json, slot));
+    let names: BTreeMap<&str, usize> = named.filter(|(json, _)| !json.is_empty()).collect();
     writeln!(
         out,
         "\npub(super) static {}: Message = Message {{\n    name: {short:?}, schema: {:?}, atomic: {}, slots: &[",
@@ -173,10 +175,11 @@ fn render_message(
         schema_name(name),
         text(own, "x-kubernetes-map-type") == "atomic",
     )?;
-    for (_, field) in fields {
+    for (_, _, field) in &fields {
         writeln!(out, "        {field},")?;
     }
-    out.push_str("    ],\n};\n");
+    let names: Vec<String> = names.iter().map(|(json, slot)| format!("({json:?}, {slot})")).collect();
+    writeln!(out, "    ],\n    names: &[{}],\n}};", names.join(", "))?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::time::Instant;
 use tower::ServiceExt;
 use trainyard_apiserver::Server;
-use trainyard_apiserver::store::redb::Redb;
+use trainyard_apiserver::store::journal::Journal;
 
 const OBJECTS: usize = 40_000;
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -89,7 +89,7 @@ fn main() {
         println!("in memory, 4 clients, {OBJECTS} objects");
         all(Server::open(Server::options()).unwrap(), 4).await;
         let folder = tempfile::tempdir().unwrap();
-        let backend = Redb::open(&folder.path().join("state.redb")).unwrap();
+        let backend = Journal::open(&folder.path().join("state.redb")).unwrap();
         println!("on disk, 256 clients, {OBJECTS} objects");
         all(Server::open(Server::options().backend(backend)).unwrap(), 256).await;
     });

@@ -4,7 +4,7 @@ mod validate;
 
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::builtin::CRD_TABLE;
 use crate::fields::Writer;
@@ -205,6 +205,8 @@ fn one(object: &Value, version: &Value) -> Option<Served> {
         plural: text(object, "spec.names.plural").into(),
         singular: text(object, "spec.names.singular").into(),
         kind: text(object, "spec.names.kind").into(),
+        message: None,
+        blank: OnceLock::new(),
         list_kind: text(object, "spec.names.listKind").into(),
         short_names: texts(object, "spec.names.shortNames"),
         categories: texts(object, "spec.names.categories"),

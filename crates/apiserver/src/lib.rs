@@ -5,7 +5,7 @@
 //! at the two edges, `http` and `store`.
 //!
 //! ```ignore
-//! let server = Server::open(Server::options().backend(Redb::open(path)?))?;
+//! let server = Server::open(Server::options().backend(Journal::open(path)?))?;
 //! let client = kube::Client::new(server.router(), "default"); // in process, no socket
 //! ```
 //!

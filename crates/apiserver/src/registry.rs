@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::builtin;
 use crate::extension::Extension;
@@ -11,6 +11,7 @@ use crate::object::names::NameRule;
 use crate::schema::Structural;
 use crate::store::Stored;
 use crate::tables::Columns;
+use crate::types::Message;
 
 /// How a version's objects differ from the stored ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,10 @@ pub(crate) struct Served {
     pub(crate) plural: String,
     pub(crate) singular: String,
     pub(crate) kind: String,
+    /// The type of its objects, if it is built in.
+    pub(crate) message: Option<&'static Message>,
+    /// An object before anybody wrote to it, once somebody asked.
+    pub(crate) blank: OnceLock<Value>,
     pub(crate) list_kind: String,
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,

@@ -245,7 +245,7 @@ fn server_options(
     let (clock, ready) = (Arc::clone(&options.clock), readiness.clone());
     let mut server = Server::options().clock(move || clock()).ready(move || ready.check());
     if let Store::In(dir) = &options.store {
-        let backend = trainyard_apiserver::store::redb::Redb::open(&dir.path().join("objects.redb"))?;
+        let backend = trainyard_apiserver::store::journal::Journal::open(&dir.path().join("objects.redb"))?;
         server = server.backend(backend);
     }
     if let Some(pki) = pki {

@@ -10,8 +10,11 @@ pub(crate) mod seed;
 pub(crate) mod validate;
 pub(crate) mod warnings;
 
+use std::sync::OnceLock;
+
 use crate::object::names::NameRule;
 use crate::registry::{Conversion, ScalePaths, Served};
+use crate::types;
 
 pub(crate) const CRD_GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const CRD_PLURAL: &str = "customresourcedefinitions";
@@ -184,6 +187,8 @@ impl Row {
             plural: self.plural.into(),
             singular: self.kind.to_lowercase(),
             kind: self.kind.into(),
+            message: types::of(group, version, self.kind),
+            blank: OnceLock::new(),
             list_kind: format!("{}List", self.kind),
             short_names: owned(self.short),
             categories: self.categories(),

@@ -82,9 +82,8 @@ impl Kind<'static> {
 impl<'a> Kind<'a> {
     /// The kind of a resource.
     pub(crate) fn of(served: &'a Served) -> Self {
-        let Served { group, version, kind, .. } = served;
-        let message = types::of(group, version, kind).filter(|_| !served.custom);
-        Self { group, version, kind, message }
+        let Served { group, version, kind, message, .. } = served;
+        Self { group, version, kind, message: *message }
     }
 
     fn api_version(&self) -> String {

@@ -147,7 +147,7 @@ fn once(
     let id = writer.id(Operation::Apply, target.api_version);
     let merged = merge(shape, live, config).map_err(|why| format!("failed to merge config: {why}"))?;
     let mut set = collect(shape, config).map_err(|why| format!("failed to get field set: {why}"))?;
-    set.cut(&target.own.reset);
+    set.cut(target.own.reset);
     let set_before = |last: &Entry| {
         let mut gone = last.set().into_owned();
         gone.subtract(&set);

@@ -123,6 +123,7 @@ fn whole(shape: Shape<'_>, value: &Value) -> Result<Node, String> {
             for item in list_of(value) {
                 found.entry(list.step(item)?).and_modify(|twin| *twin = None).or_insert(Some(item));
             }
+            node.below = Set::with_capacity(found.len());
             for (key, item) in found {
                 let item = item.map(|item| whole(list.item(), item)).transpose()?;
                 node.below.put(key, item.unwrap_or_else(Node::leaf));
@@ -130,6 +131,7 @@ fn whole(shape: Shape<'_>, value: &Value) -> Result<Node, String> {
         }
         Atom::Map(map) if map.atomic() => {}
         Atom::Map(map) => {
+            node.below = Set::with_capacity(value.as_object().map_or(0, serde_json::Map::len));
             for (name, value) in value.as_object().into_iter().flatten() {
                 let part = whole(map.member(name).0.unwrap_or(Shape::Deduced), value)?;
                 node.below.put(element::field(name), part);

@@ -38,8 +38,12 @@ impl Node {
 }
 
 impl Set {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { nodes: Vec::new() }
+    }
+
+    pub(super) fn with_capacity(places: usize) -> Self {
+        Self { nodes: Vec::with_capacity(places) }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -29,7 +29,9 @@ impl<'a> Writer<'a> {
 pub(crate) struct Version<'a> {
     pub(crate) shape: Shape<'a>,
     /// Places this door does not write, whatever a client sends there.
-    pub(crate) reset: Set,
+    pub(crate) reset: &'a Set,
+    /// Places of a new object that the server itself will write, because nobody sent them.
+    pub(crate) unsent: Option<&'a Set>,
 }
 
 /// The versions of a resource other than the one that is asked for.
@@ -88,7 +90,9 @@ impl Target<'_> {
 impl Version<'_> {
     fn changes(&self, old: &Value, new: &Value) -> Result<Changes, String> {
         let mut changes = compare(self.shape, old, new)?;
-        changes.ignore(&self.reset);
+        for places in std::iter::once(self.reset).chain(self.unsent) {
+            changes.ignore(places);
+        }
         Ok(changes)
     }
 }

@@ -290,7 +290,7 @@ async fn mutated(
     let unsent = track.unsent(&body.object);
     let mut draft = create::draft(&call.served, body, stamp, how.strictness)?;
     if how.owned.is_none() {
-        track.created(&mut draft.object, unsent);
+        track.created(&mut draft.object, &unsent);
     }
     equip(call, &mut draft.object)?;
     warnings.extend(draft.warnings);

@@ -12,7 +12,7 @@ use crate::patch::{self, PatchError};
 use crate::registry::Served;
 use crate::rules::admit::Strictness;
 use crate::rules::update::Scope;
-use crate::types::{self, Message};
+use crate::types::Message;
 
 /// The media type of configurations to be applied, which are JSON as well.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
@@ -120,7 +120,7 @@ pub(crate) async fn patch(call: &Call, scope: Scope, input: Input) -> Result<Res
     }
     manager::check_patch(&call.query)?;
     let served = &call.served;
-    let keys = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
+    let keys = served.message;
     let change = Change::read(input, keys).await?;
     let strictness = call.query.strictness()?;
     let edit = |old: &Value| change.patched(old, served, strictness);

@@ -139,7 +139,7 @@ fn tracked(call: &Call, body: &mut Value) {
     }
     let track = call.track(&catalog, "", &now);
     let unsent = track.unsent(body);
-    track.created(body, unsent);
+    track.created(body, &unsent);
 }
 
 fn drop_nulls(mut value: Value) -> Value {

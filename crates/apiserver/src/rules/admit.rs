@@ -79,7 +79,7 @@ pub(crate) fn admit(
     }
     match (track, old) {
         (None, _) => {}
-        (Some(track), None) => track.created(&mut object, unsent),
+        (Some(track), None) => track.created(&mut object, &unsent),
         (Some(track), Some(old)) => track.updated(old, &mut object),
     }
     let causes = validate(served, &object, old, scope);

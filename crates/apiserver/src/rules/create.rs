@@ -9,7 +9,6 @@ use crate::decode::Decoded;
 use crate::failure::Failure;
 use crate::object::{meta, meta_mut, set_meta};
 use crate::registry::Served;
-use crate::types;
 
 /// What the server adds to a new object.
 #[derive(Clone, Debug)]
@@ -77,7 +76,7 @@ pub(crate) fn create(
     let kept = served.is_core("nodes") && object.get("status").is_some_and(Value::is_object);
     if let (true, Some(map)) = (served.status && !kept, object.as_object_mut()) {
         map.remove("status");
-        let message = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
+        let message = served.message;
         if let Some(nothing) = message.and_then(|message| message.field("status")?.zero()) {
             map.insert("status".into(), nothing);
         }

@@ -1,6 +1,8 @@
 //! Who owns the fields of what is served: the resources of the registry as `fields` sees them.
 
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use super::update::Scope;
 use crate::failure::{Cause, Failure};
@@ -31,7 +33,7 @@ impl Scope {
 
 /// How writers share the objects of a resource.
 fn shape(served: &Served) -> Shape<'_> {
-    match (&served.schema, types::of(&served.group, &served.version, &served.kind)) {
+    match (&served.schema, served.message) {
         (Some(schema), _) => Shape::resource(schema),
         (None, Some(message)) => Shape::built_in(message),
         (None, None) => Shape::Deduced,
@@ -39,20 +41,24 @@ fn shape(served: &Served) -> Shape<'_> {
 }
 
 /// Places that a door does not write.
-fn reset(served: &Served, subresource: &str) -> Set {
-    let paths: &[&[&str]] = match subresource {
-        "" | "finalize" if served.status => &[&["status"]],
-        "status" if served.custom => &[&["metadata"], &["spec"]],
-        "status" if served.is_core("pods") => {
-            &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
-        }
-        "status" if served.group == "apps" && served.plural == "deployments" => {
-            &[&["spec"], &["metadata", "labels"]]
-        }
-        "status" => &[&["spec"]],
-        _ => &[],
-    };
-    Set::of_fields(paths)
+fn reset(served: &Served, subresource: &str) -> &'static Set {
+    static NOTHING: Set = Set::new();
+    static STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["status"]]));
+    static SPEC: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"]]));
+    static ALL_BUT_STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["metadata"], &["spec"]]));
+    static OF_PODS: LazyLock<Set> = LazyLock::new(|| {
+        Set::of_fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
+    });
+    static OF_DEPLOYMENTS: LazyLock<Set> =
+        LazyLock::new(|| Set::of_fields(&[&["spec"], &["metadata", "labels"]]));
+    match subresource {
+        "" | "finalize" if served.status => &STATUS,
+        "status" if served.custom => &ALL_BUT_STATUS,
+        "status" if served.is_core("pods") => &OF_PODS,
+        "status" if served.group == "apps" && served.plural == "deployments" => &OF_DEPLOYMENTS,
+        "status" => &SPEC,
+        _ => &NOTHING,
+    }
 }
 
 /// What the server writes into new objects of a kind beside defaults, which belong to whoever leaves them to the server.
@@ -99,16 +105,20 @@ impl Track<'_> {
         Target {
             api_version: &self.served.api_version,
             kind: &self.served.kind,
-            own: Version { shape: shape(self.served), reset: reset(self.served, self.writer.subresource) },
+            own: Version {
+                shape: shape(self.served),
+                reset: reset(self.served, self.writer.subresource),
+                unsent: None,
+            },
             versions: self,
             stale,
         }
     }
 
     /// What the server itself will write into a new object. Whoever sends it owns it; otherwise nobody does.
-    pub(crate) fn unsent(&self, body: &Value) -> Set {
+    pub(crate) fn unsent(&self, body: &Value) -> Cow<'_, Set> {
         if let Some(known) = self.unsent {
-            return known.clone();
+            return Cow::Borrowed(known);
         }
         let served = self.served;
         let paths = server_written(&served.group, &served.plural);
@@ -119,14 +129,20 @@ impl Track<'_> {
             .filter(|names| !names.iter().any(|path| is_sent(path)))
             .flat_map(|names| names.iter().copied())
             .collect();
-        Set::of_fields(&unsent)
+        // Nearly all pods are sent without any of it.
+        if served.is_core("pods") && unsent.len() == paths.iter().map(|names| names.len()).sum::<usize>() {
+            static OF_PODS: LazyLock<Set> =
+                LazyLock::new(|| Set::of_fields(&server_written("", "pods").concat()));
+            return Cow::Borrowed(&OF_PODS);
+        }
+        Cow::Owned(Set::of_fields(&unsent))
     }
 
     /// Says in a new object who made it, except for what was not sent.
-    pub(crate) fn created(&self, new: &mut Value, unsent: Set) {
+    pub(crate) fn created(&self, new: &mut Value, unsent: &Set) {
         let mut target = self.target(false);
-        target.own.reset.union(unsent);
-        fields::update(&target, &self.writer, &self.blank(), new);
+        target.own.unsent = Some(unsent);
+        fields::update(&target, &self.writer, blank(self.served), new);
     }
 
     /// Says in a changed object who owns what now.
@@ -192,7 +208,8 @@ impl OneVersion {
 
     pub(crate) fn target(&self) -> Target<'_> {
         let shape = self.message().map_or(Shape::Deduced, Shape::built_in);
-        let own = Version { shape, reset: Set::default() };
+        static NOTHING: Set = Set::new();
+        let own = Version { shape, reset: &NOTHING, unsent: None };
         Target { api_version: self.api_version, kind: self.kind, own, versions: self, stale: false }
     }
 
@@ -206,6 +223,11 @@ impl Versions for OneVersion {
     fn blank(&self) -> Value {
         typed(self.message().map(fields::blank), self.api_version, self.kind)
     }
+}
+
+/// An object of a resource before anybody wrote to it.
+fn blank(served: &Served) -> &Value {
+    served.blank.get_or_init(|| typed(served.message.map(fields::blank), &served.api_version, &served.kind))
 }
 
 /// An object of a type with nothing but its type in it.
@@ -223,10 +245,10 @@ impl Versions for Track<'_> {
         let served = self.sibling(api_version)?;
         // The object of a custom resource hides its status from its own version only; other doors agree in all.
         let reset = match (served.custom, self.writer.subresource) {
-            (true, "") => Set::default(),
+            (true, "") => reset(served, "none"),
             (_, subresource) => reset(served, subresource),
         };
-        Some(Version { shape: shape(served), reset })
+        Some(Version { shape: shape(served), reset, unsent: None })
     }
 
     fn convert(&self, object: &Value, api_version: &str) -> Value {
@@ -248,8 +270,6 @@ impl Versions for Track<'_> {
     }
 
     fn blank(&self) -> Value {
-        let served = self.served;
-        let message = types::of(&served.group, &served.version, &served.kind).filter(|_| !served.custom);
-        typed(message.map(fields::blank), &served.api_version, &served.kind)
+        blank(self.served).clone()
     }
 }

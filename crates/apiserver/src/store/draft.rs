@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::io;
 
+/// Enough for most pods, so that their text is written in one piece.
+const ROOM: usize = 4096;
 const VERSION: &str = "resourceVersion";
 /// What comes first, as a real server writes it: then a list of one kind leaves the types out by cutting.
 const TYPE: [&str; 2] = ["kind", "apiVersion"];
@@ -50,7 +52,7 @@ impl Facts {
 impl Draft {
     /// Writes an object. The revision it names, if any, is left out.
     pub fn of(object: &Value) -> Result<Self, serde_json::Error> {
-        let (mut text, count, hole) = (Vec::with_capacity(2048), Cell::new(0), Cell::new(None));
+        let (mut text, count, hole) = (Vec::with_capacity(ROOM), Cell::new(0), Cell::new(None));
         let versioned = Versioned { count: &count, hole: &hole };
         serde_json::to_writer(
             Counted { out: &mut text, count: &count },

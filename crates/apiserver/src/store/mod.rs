@@ -7,9 +7,10 @@
 pub mod backend;
 mod commit;
 mod draft;
+pub mod journal;
 mod key;
 pub mod memory;
-pub mod redb;
+mod redb;
 mod state;
 mod stored;
 mod table;

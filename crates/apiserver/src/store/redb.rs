@@ -27,7 +27,7 @@ const COMPACT_ABOVE: u64 = 32 << 20;
 type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
 
 /// Durable storage in a redb file.
-pub struct Redb {
+pub(super) struct Redb {
     /// Opens the file again: redb refuses all further work on a handle that has seen an IO error.
     open: Opener,
     /// Named in errors.
@@ -66,7 +66,7 @@ impl Redb {
     /// # Errors
     /// [`BackendError::Newer`] when a newer binary wrote it, [`BackendError::Storage`] when it cannot be opened, is
     /// damaged, or is open in another process, [`BackendError::Full`] when a new one finds no space.
-    pub fn open(path: &Path) -> Result<Self, BackendError> {
+    pub(super) fn open(path: &Path) -> Result<Self, BackendError> {
         create_directory(path).map_err(|e| failed(path, &e))?;
         let file = path.to_owned();
         let this = Self::with(
@@ -75,6 +75,41 @@ impl Redb {
         )?;
         this.compact()?;
         Ok(this)
+    }
+
+    /// The last revision that was written.
+    pub(super) fn revision(&self) -> Result<u64, BackendError> {
+        let mut state = self.lock();
+        let database = self.ready(&mut state)?;
+        revision(database).map_err(|error| {
+            state.database = None;
+            failed(&self.path, &error)
+        })
+    }
+
+    /// Notes in the file that this binary writes to it, with all that belongs to it.
+    pub(super) fn sign(&self) -> Result<(), BackendError> {
+        self.write(&[])
+    }
+
+    /// One transaction, which this binary signs if it is its first.
+    fn write(&self, batch: &[Write]) -> Result<(), BackendError> {
+        let mut state = self.lock();
+        let sign = !state.signed;
+        let database = self.ready(&mut state)?;
+        let mut undo = Undo { revision: 0, objects: Vec::with_capacity(batch.len()) };
+        let Err(error) = write(database, batch, sign, &mut undo) else {
+            state.signed = true;
+            return Ok(());
+        };
+        // Whether the batch is in the file now is not known: an error can come after the write that made it so. So
+        // open again, look, and take it back. When even that fails, the next call tries again before anything else.
+        state.database = None;
+        state.undo = Some(undo);
+        if let Err(again) = self.ready(&mut state) {
+            tracing::warn!(error = %again, "cannot open the object store again after a failed write; will retry");
+        }
+        Err(failed(&self.path, &error))
     }
 
     fn with(path: &Path, open: Opener) -> Result<Self, BackendError> {
@@ -159,22 +194,7 @@ impl Backend for Redb {
         if batch.is_empty() {
             return Ok(());
         }
-        let mut state = self.lock();
-        let sign = !state.signed;
-        let database = self.ready(&mut state)?;
-        let mut undo = Undo { revision: 0, objects: Vec::with_capacity(batch.len()) };
-        let Err(error) = write(database, batch, sign, &mut undo) else {
-            state.signed = true;
-            return Ok(());
-        };
-        // Whether the batch is in the file now is not known: an error can come after the write that made it so. So
-        // open again, look, and take it back. When even that fails, the next call tries again before anything else.
-        state.database = None;
-        state.undo = Some(undo);
-        if let Err(again) = self.ready(&mut state) {
-            tracing::warn!(error = %again, "cannot open the object store again after a failed write; will retry");
-        }
-        Err(failed(&self.path, &error))
+        self.write(batch)
     }
 
     fn blocks(&self) -> bool {
@@ -182,7 +202,7 @@ impl Backend for Redb {
     }
 }
 
-fn failed(path: &Path, error: &(dyn std::error::Error + 'static)) -> BackendError {
+pub(super) fn failed(path: &Path, error: &(dyn std::error::Error + 'static)) -> BackendError {
     let text = format!("{}: {error}", path.display());
     if is_full(error) { BackendError::Full(text) } else { BackendError::Storage(text) }
 }
@@ -201,6 +221,10 @@ fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
         matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
     };
     io.is_some_and(|io| full(io.kind()))
+}
+
+fn revision(database: &Database) -> Result<u64, redb::Error> {
+    Ok(database.begin_read()?.open_table(META)?.get("revision")?.map_or(0, |v| v.value()))
 }
 
 fn read_all(database: &Database) -> Result<Loaded, redb::Error> {
@@ -249,7 +273,7 @@ fn write(database: &Database, batch: &[Write], sign: bool, undo: &mut Undo) -> R
 
 /// Removes a failed batch if it reached the file after all. Nothing was written since: the revision tells.
 fn take_back(database: &Database, undo: &Undo) -> Result<(), redb::Error> {
-    let revision = database.begin_read()?.open_table(META)?.get("revision")?.map_or(0, |v| v.value());
+    let revision = revision(database)?;
     // An empty undo comes from a transaction that never began.
     if revision == undo.revision || undo.objects.is_empty() {
         return Ok(());
@@ -296,7 +320,7 @@ fn create_directory(path: &Path) -> std::io::Result<()> {
     builder.create(directory)
 }
 
-fn open_file(path: &Path) -> std::io::Result<File> {
+pub(super) fn open_file(path: &Path) -> std::io::Result<File> {
     let new = !path.exists();
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

@@ -25,6 +25,8 @@ pub(crate) struct Message {
     /// In the order of their protobuf numbers. Those of embedded messages are in the [`Message`] of an
     /// [inline](Field::inline) field.
     pub(crate) slots: &'static [Field],
+    /// Where the fields are that have names, by their names in JSON.
+    pub(crate) names: &'static [(&'static str, u8)],
 }
 
 /// A field of a message.
@@ -134,7 +136,9 @@ impl Field {
 impl Message {
     /// A field by its JSON name.
     pub(crate) fn field(&'static self, json: &str) -> Option<&'static Field> {
-        let own = self.slots.iter().find(|field| field.json == json && !field.inline());
+        let own = self.names.binary_search_by(|(name, _)| (*name).cmp(json)).ok();
+        let own =
+            own.and_then(|at| self.names.get(at)).and_then(|(_, slot)| self.slots.get(usize::from(*slot)));
         own.or_else(|| self.inlined().find_map(|message| message.field(json)))
     }
 
@@ -239,7 +243,14 @@ mod tests {
             let count = numbers.len();
             numbers.dedup();
             assert!(numbers.is_sorted() && numbers.len() == count, "{}", message.name);
+            assert!(message.names.is_sorted(), "{}", message.name);
             for field in message.fields() {
+                assert!(
+                    std::ptr::eq(message.field(field.json).unwrap(), field),
+                    "{}.{}",
+                    message.name,
+                    field.json
+                );
                 let items = field.message();
                 if let ListType::Map(keys) = field.list {
                     let known = |key: &&str| items.is_some_and(|item| item.field(key).is_some());

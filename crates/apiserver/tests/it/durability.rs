@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use trainyard_apiserver::Server;
 use trainyard_apiserver::store::backend::{Backend, BackendError, Loaded, Write};
-use trainyard_apiserver::store::redb::Redb;
+use trainyard_apiserver::store::journal::Journal;
 
 use crate::harness::{Api, MAPS, WIDGETS, clock, map, rv, widget};
 
@@ -220,7 +220,7 @@ async fn the_real_disk_keeps_everything() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.redb");
     let open = || {
-        let backend = Redb::open(&path).unwrap();
+        let backend = Journal::open(&path).unwrap();
         Arc::new(Api::with(Server::options().clock(clock()).backend(backend)))
     };
     let api = open();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Output};
 use trainyard_apiserver::Server;
-use trainyard_apiserver::store::redb::Redb;
+use trainyard_apiserver::store::journal::Journal;
 
 use crate::harness::{Api, MAPS, clock};
 
@@ -43,7 +43,7 @@ async fn child() {
     let Some(directory) = std::env::var_os(CHILD) else { return };
     let directory = Path::new(&directory);
     let file = directory.join("data/objects.redb");
-    let open = || Api::with(Server::options().clock(clock()).backend(Redb::open(&file).unwrap()));
+    let open = || Api::with(Server::options().clock(clock()).backend(Journal::open(&file).unwrap()));
     let api = open();
     api.ok("POST", MAPS, big(0)).await;
     let ballast = directory.join("ballast");

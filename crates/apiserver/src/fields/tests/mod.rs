@@ -81,10 +81,12 @@ impl World {
 
     fn run<T>(&self, manager: &str, status: bool, act: impl FnOnce(&Target<'_>, &Writer<'_>) -> T) -> T {
         let reset: &[&[&str]] = if status { &[&["metadata"], &["spec"]] } else { &[&["status"]] };
+        let reset = Set::of_fields(reset);
+        let shape = Shape::Resource(self.schema.view());
         let target = Target {
             api_version: V1,
             kind: "Widget",
-            own: Version { shape: Shape::Resource(self.schema.view()), reset: Set::of_fields(reset) },
+            own: Version { shape, reset: &reset, unsent: None },
             versions: &Alone,
             stale: false,
         };

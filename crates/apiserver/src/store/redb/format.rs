@@ -7,8 +7,9 @@ use redb::{Database, Durability, ReadableDatabase, TableDefinition, TableError, 
 use super::{META, OBJECTS, failed};
 use crate::store::backend::BackendError;
 
-/// Newest layout of the tables this binary reads and writes.
-pub(super) const FORMAT: u64 = 1;
+/// Newest layout this binary reads and writes. 2: a journal stands beside the file, and what is newer than the file's
+/// revision is there.
+pub(super) const FORMAT: u64 = 2;
 
 /// `writer`: the last binary that wrote to the file. For the message of an older one that finds a newer file.
 pub(super) const ABOUT: TableDefinition<'_, &str, &str> = TableDefinition::new("about");
@@ -54,9 +55,7 @@ pub(super) fn check(database: &Database) -> Result<(), Unusable> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
     {
-        let mut meta = transaction.open_table(META)?;
-        meta.insert("format", FORMAT)?;
-        meta.insert("revision", 0)?;
+        transaction.open_table(META)?.insert("revision", 0)?;
         transaction.open_table(OBJECTS)?;
         sign(&transaction)?;
     }
@@ -72,8 +71,9 @@ fn writer(database: &Database) -> Result<Option<String>, redb::Error> {
     }
 }
 
-/// Notes who writes. Part of the first commit of every start, so that opening a file never writes to it.
+/// Notes who writes, and how. Part of the first commit of every start, so that opening a file never writes to it.
 pub(super) fn sign(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    transaction.open_table(META)?.insert("format", FORMAT)?;
     transaction.open_table(ABOUT)?.insert("writer", WRITER)?;
     Ok(())
 }

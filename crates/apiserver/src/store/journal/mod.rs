@@ -1,0 +1,261 @@
+//! A journal in front of the object store: a write is durable when its batch stands in a log, one short write to the
+//! end of a file. The object store gets many batches in one transaction, later.
+//!
+//! There are two logs. One takes writes; when it is long enough the other takes over, and a thread puts what is in the
+//! first into the object store. What the store has is known by its revision, so that the logs need no word about it: at
+//! the next start all that is newer is read from them.
+
+mod log;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use self::log::Log;
+use super::backend::{Backend, BackendError, Loaded, Write};
+use super::redb::{Redb, failed};
+
+/// A log of this size is put into the object store. Larger ones take more memory, and time at the next start; smaller
+/// ones more transactions.
+const LONG: u64 = 1 << 20;
+/// A record that was longer gives its memory back.
+const KEPT: usize = 256 << 10;
+/// How soon the object store is tried again that did not take a log.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Durable storage: the object store in a file, and its journal beside it.
+pub struct Journal {
+    shared: Arc<Shared>,
+    mover: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    store: Redb,
+    /// A log of this size is put into the object store.
+    long: u64,
+    state: Mutex<State>,
+    /// Rung when there is something for the mover, or the end has come.
+    bell: Condvar,
+}
+
+struct State {
+    logs: [Log; 2],
+    /// Which of the logs takes writes.
+    active: usize,
+    /// What is in the log that takes writes and, as far as is known, not in the object store.
+    fresh: Vec<Write>,
+    /// What is being put into the object store. The other log is needed until that is done.
+    moving: Arc<Vec<Write>>,
+    /// Whether the object store says that a journal belongs to it.
+    signed: bool,
+    ending: bool,
+    /// The record that is being made.
+    buffer: Vec<u8>,
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("store", &self.shared.store).finish_non_exhaustive()
+    }
+}
+
+fn path_of(store: &Path, log: usize) -> PathBuf {
+    store.with_extension(format!("journal-{log}"))
+}
+
+impl Journal {
+    /// Opens the object store in this file, and its journal beside it; creates what is missing.
+    ///
+    /// # Errors
+    /// Those of [`Redb::open`], and [`BackendError::Storage`] when the journal cannot be read.
+    pub fn open(path: &Path) -> Result<Self, BackendError> {
+        Self::with(path, LONG)
+    }
+
+    fn with(path: &Path, long: u64) -> Result<Self, BackendError> {
+        let store = Redb::open(path)?;
+        let known = store.revision()?;
+        let open = |log: usize| {
+            let path = path_of(path, log);
+            Log::open(&path, known).map_err(|error| failed(&path, &error))
+        };
+        let ((first, mut writes), (second, more)) = (open(0)?, open(1)?);
+        let newest = |writes: &[Write]| writes.last().map_or(0, |write| write.revision);
+        let active = usize::from(newest(&more) > newest(&writes));
+        writes.extend(more);
+        writes.sort_by_key(|write| write.revision);
+        let state = State {
+            logs: [first, second],
+            active,
+            fresh: Vec::new(),
+            moving: Arc::new(writes),
+            signed: false,
+            ending: false,
+            buffer: Vec::new(),
+        };
+        let shared = Arc::new(Shared { store, long, state: Mutex::new(state), bell: Condvar::new() });
+        // The disk may be full: then all of this stays where it is, and is tried again.
+        if !shared.lock().moving.is_empty() {
+            shared.try_move();
+        }
+        if shared.lock().moving.is_empty() {
+            shared.lock().logs.iter_mut().for_each(Log::restart);
+        }
+        let mover = {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name("journal".into());
+            thread.spawn(move || shared.run()).map_err(|error| failed(path, &error))?
+        };
+        Ok(Self { shared, mover: Some(mover) })
+    }
+}
+
+impl Shared {
+    /// Every change of the state is whole before anything can fail.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves logs into the object store until the end.
+    fn run(&self) {
+        loop {
+            let mut state = self.lock();
+            while state.moving.is_empty() && !state.ending {
+                state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.ending {
+                return;
+            }
+            drop(state);
+            if !self.try_move() {
+                let state = self.lock();
+                drop(self.bell.wait_timeout_while(state, AGAIN, |state| !state.ending));
+            }
+        }
+    }
+
+    /// Puts what is to be moved into the object store, and says whether that went well.
+    fn try_move(&self) -> bool {
+        let moving = Arc::clone(&self.lock().moving);
+        // Whatever happens in there, the journal has it all.
+        let moved = catch_unwind(AssertUnwindSafe(|| self.store.commit(&newest(&moving))));
+        match moved.unwrap_or_else(|_| Err(BackendError::Storage("the object store panicked".into()))) {
+            Ok(()) => {
+                self.lock().moving = Arc::default();
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the journal stays as it is; it will be tried again");
+                false
+            }
+        }
+    }
+
+    /// Takes the other log into use if that is free.
+    fn turn(&self, state: &mut State) {
+        if !state.moving.is_empty() {
+            return;
+        }
+        state.moving = Arc::new(std::mem::take(&mut state.fresh));
+        state.active = 1 - state.active;
+        if let Some(log) = state.logs.get_mut(state.active) {
+            log.restart();
+        }
+        self.bell.notify_one();
+    }
+}
+
+/// The last write of each object, in the order of revisions.
+fn newest(writes: &[Write]) -> Vec<Write> {
+    let mut last: HashMap<&str, &Write> = HashMap::with_capacity(writes.len());
+    for write in writes {
+        last.insert(&write.key, write);
+    }
+    let mut writes: Vec<Write> = last.into_values().cloned().collect();
+    writes.sort_unstable_by_key(|write| write.revision);
+    writes
+}
+
+impl Backend for Journal {
+    fn load(&self) -> Result<Loaded, BackendError> {
+        // First the journal: what is moved in between is seen twice, and not never.
+        let (moving, fresh) = {
+            let state = self.shared.lock();
+            (Arc::clone(&state.moving), state.fresh.clone())
+        };
+        let loaded = self.shared.store.load()?;
+        if moving.is_empty() && fresh.is_empty() {
+            return Ok(loaded);
+        }
+        let mut revision = loaded.revision;
+        let mut objects: HashMap<String, (u64, Bytes)> =
+            loaded.objects.into_iter().map(|(key, revision, value)| (key, (revision, value))).collect();
+        for write in moving.iter().chain(&fresh) {
+            revision = revision.max(write.revision);
+            match &write.value {
+                Some(value) => objects.insert(write.key.clone(), (write.revision, value.clone())),
+                None => objects.remove(&write.key),
+            };
+        }
+        let objects = objects.into_iter().map(|(key, (revision, value))| (key, revision, value)).collect();
+        Ok(Loaded { revision, objects })
+    }
+
+    fn commit(&self, batch: &[Write]) -> Result<(), BackendError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.shared.lock();
+        if !state.signed {
+            // A binary that knows of no journal must not open this store from now on.
+            self.shared.store.sign()?;
+            state.signed = true;
+        }
+        let State { logs, active, buffer, .. } = &mut *state;
+        buffer.clear();
+        let log = logs.get_mut(*active).ok_or_else(|| BackendError::Storage("no journal".into()))?;
+        record::encode(batch, buffer)
+            .ok_or_else(|| BackendError::Storage("an object is too large to be stored".into()))?;
+        log.append(buffer).map_err(|error| failed(&log.path, &error))?;
+        let long = log.size() >= self.shared.long;
+        buffer.shrink_to(KEPT);
+        state.fresh.extend_from_slice(batch);
+        if long {
+            self.shared.turn(&mut state);
+        }
+        Ok(())
+    }
+
+    fn blocks(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Journal {
+    /// Leaves all in the object store, if that takes it; otherwise the journal has it.
+    fn drop(&mut self) {
+        self.shared.lock().ending = true;
+        self.shared.bell.notify_all();
+        if let Some(mover) = self.mover.take()
+            && mover.join().is_err()
+        {
+            tracing::error!("the thread of the journal did not end well");
+        }
+        let mut state = self.shared.lock();
+        let fresh = std::mem::take(&mut state.fresh);
+        let rest: Vec<Write> = state.moving.iter().cloned().chain(fresh).collect();
+        if !rest.is_empty() {
+            state.moving = Arc::new(rest);
+            drop(state);
+            self.shared.try_move();
+        }
+    }
+}
