@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use kube::CustomResourceExt;
 use serde_json::Value;
-use trainyard_api::{PyTorchJob, TFJob};
+use trainyard_api::{JAXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob};
 
 use crate::schema;
 
@@ -28,7 +28,14 @@ pub(crate) struct Crd {
 
 /// Every definition, in the order of [`trainyard_api::crds::ALL`].
 pub(crate) fn all() -> Result<Vec<Crd>> {
-    [build::<PyTorchJob>(), build::<TFJob>()].into_iter().collect()
+    let all = [
+        build::<JAXJob>(),
+        build::<PaddleJob>(),
+        build::<PyTorchJob>(),
+        build::<TFJob>(),
+        build::<XGBoostJob>(),
+    ];
+    all.into_iter().collect()
 }
 
 fn build<K: CustomResourceExt>() -> Result<Crd> {
@@ -105,8 +112,9 @@ mod tests {
 
     #[test]
     fn only_the_replica_specs_are_required_and_the_defaults_are_those_in_use() {
-        assert_eq!(schema_at("TFJob", "/properties/spec/required"), json!(["tfReplicaSpecs"]));
-        assert_eq!(schema_at("PyTorchJob", "/properties/spec/required"), json!(["pytorchReplicaSpecs"]));
+        for kind in trainyard_core::kinds::ALL {
+            assert_eq!(schema_at(kind.name, "/properties/spec/required"), json!([kind.replica_specs]));
+        }
         for crd in all().unwrap() {
             assert_eq!(crd.schema().unwrap().get("required"), None);
             let mut defaults = Vec::new();
@@ -171,7 +179,10 @@ mod tests {
         assert_eq!(conditions.pointer("/items/required"), Some(&json!(["status", "type"])));
         for crd in all().unwrap() {
             let version = crd.value.pointer("/spec/versions/0").unwrap();
-            assert_eq!(version.pointer("/subresources/scale").is_some(), crd.kind == "PyTorchJob");
+            let kind = trainyard_core::kinds::ALL.iter().find(|kind| kind.name == crd.kind).unwrap();
+            let workers = format!(".spec.{}.Worker.replicas", kind.replica_specs);
+            let scale = version.pointer("/subresources/scale/specReplicasPath");
+            assert_eq!(scale, kind.selector_in_status.then(|| json!(workers)).as_ref(), "{}", crd.kind);
             assert_eq!(version.pointer("/additionalPrinterColumns/0/name"), Some(&json!("State")));
             let names = crd.value.pointer("/spec/names").unwrap();
             assert!(names.get("shortNames").is_none() && names.get("categories").is_none());

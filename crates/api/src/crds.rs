@@ -14,6 +14,16 @@ pub struct Crd {
 /// Every CRD, sorted by name.
 pub const ALL: &[Crd] = &[
     Crd {
+        name: "jaxjobs.kubeflow.org",
+        file: "kubeflow.org_jaxjobs.yaml",
+        yaml: include_str!("../../../config/crd/bases/kubeflow.org_jaxjobs.yaml"),
+    },
+    Crd {
+        name: "paddlejobs.kubeflow.org",
+        file: "kubeflow.org_paddlejobs.yaml",
+        yaml: include_str!("../../../config/crd/bases/kubeflow.org_paddlejobs.yaml"),
+    },
+    Crd {
         name: "pytorchjobs.kubeflow.org",
         file: "kubeflow.org_pytorchjobs.yaml",
         yaml: include_str!("../../../config/crd/bases/kubeflow.org_pytorchjobs.yaml"),
@@ -22,5 +32,10 @@ pub const ALL: &[Crd] = &[
         name: "tfjobs.kubeflow.org",
         file: "kubeflow.org_tfjobs.yaml",
         yaml: include_str!("../../../config/crd/bases/kubeflow.org_tfjobs.yaml"),
+    },
+    Crd {
+        name: "xgboostjobs.kubeflow.org",
+        file: "kubeflow.org_xgboostjobs.yaml",
+        yaml: include_str!("../../../config/crd/bases/kubeflow.org_xgboostjobs.yaml"),
     },
 ];

@@ -5,16 +5,22 @@
 //! speak of training jobs can depend on this crate cheaply.
 
 pub mod crds;
+pub mod jaxjob;
 pub mod labels;
+pub mod paddlejob;
 pub mod pytorchjob;
 pub mod reasons;
 pub mod run_policy;
 pub mod status;
 pub mod template;
 pub mod tfjob;
+pub mod xgboostjob;
 
+pub use jaxjob::{JAXJob, JAXJobSpec};
+pub use paddlejob::{PaddleElasticPolicy, PaddleJob, PaddleJobSpec};
 pub use pytorchjob::{ElasticPolicy, PyTorchJob, PyTorchJobSpec};
 pub use run_policy::{CleanPodPolicy, ReplicaSpec, ReplicaSpecs, RestartPolicy, RunPolicy, SchedulingPolicy};
 pub use status::{Condition, ConditionStatus, JobStatus, ReplicaStatus};
 pub use template::PodTemplate;
 pub use tfjob::{TFJob, TFJobSpec};
+pub use xgboostjob::{XGBoostJob, XGBoostJobSpec};

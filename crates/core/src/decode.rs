@@ -104,8 +104,8 @@ fn read(catalog: &Catalog, kind: &'static Kind, object: &Value) -> Result<Decode
         let known: Vec<&str> = catalog.frameworks.iter().map(|f| f.facts().name).collect();
         return Err(FieldError::not_supported("spec.framework", kind.framework, &known));
     };
-    let mut errors = validate::specs(kind, framework, &specs);
-    errors.extend(validate::run_policy(&policy));
+    let of_policy = validate::run_policy(&policy);
+    let of_specs = validate::specs(kind, framework, &specs);
     let record = meta.annotations.get(labels::RECORD).and_then(|text| Record::parse(text).ok());
     let mut job = JobView {
         kind,
@@ -123,7 +123,7 @@ fn read(catalog: &Catalog, kind: &'static Kind, object: &Value) -> Result<Decode
         record: record.unwrap_or_default(),
     };
     framework.default(&mut job);
-    errors.extend(validate::job(framework, &job));
+    let errors = [validate::name(&job), of_policy, of_specs, framework.validate(&job)].concat();
     Ok(Decoded { job, framework, errors })
 }
 

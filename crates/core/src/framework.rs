@@ -70,6 +70,15 @@ pub struct Elastic {
     pub max: u32,
 }
 
+impl Elastic {
+    /// The bounds of a policy: one that is given stands for both, and without any it is the workers there are.
+    pub fn of(min: Option<i32>, max: Option<i32>, workers: Option<u32>) -> Option<Self> {
+        let workers = workers.and_then(|n| i32::try_from(n).ok());
+        let bound = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
+        Some(Self { min: bound(min.or(max).or(workers))?, max: bound(max.or(min).or(workers))? })
+    }
+}
+
 /// One framework: one file. `facts` and `wire` are required, the rest has defaults made from the facts.
 pub trait Framework: Sync {
     /// What is fixed about it.
@@ -105,6 +114,22 @@ pub trait Framework: Sync {
     fn elastic(&self, _job: &JobView) -> Option<Elastic> {
         None
     }
+
+    /// True for the replicas that carry the master label.
+    fn is_master(&self, job: &JobView, slot: Slot<'_>) -> bool {
+        is_leader(self.facts(), job, slot)
+    }
+
+    /// What a replica spec without the training container is told.
+    fn needs_container(&self) -> String {
+        format!("must have at least one container with name {}", self.facts().container)
+    }
+
+    /// True when who leads cannot listen on its port again soon after it ended. Where addresses are ports, such a
+    /// replica is not restarted in place: the whole job starts anew on other ports.
+    fn needs_new_port(&self) -> bool {
+        false
+    }
 }
 
 /// The role whose end decides about the job.
@@ -118,8 +143,8 @@ pub fn has_leader(facts: &Facts, job: &JobView) -> bool {
     facts.leaders.iter().any(|name| job.role(name).is_some())
 }
 
-/// True for the replica that carries the master label: all of the leading role, else follower 0.
-pub fn is_master(facts: &Facts, job: &JobView, slot: Slot<'_>) -> bool {
+/// True for the replica that the others look to: all of the leading role, else follower 0.
+pub fn is_leader(facts: &Facts, job: &JobView, slot: Slot<'_>) -> bool {
     if has_leader(facts, job) {
         facts.leaders.contains(&slot.role.name.as_str())
     } else {

@@ -38,19 +38,38 @@ fn role_labels(job: &JobView, role_label: &str) -> BTreeMap<&'static str, String
     ])
 }
 
-/// Why `name` is no DNS-1035 label, or nothing when it is one.
-pub fn dns1035_error(name: &str) -> Option<&'static str> {
+/// Why `name` is no DNS-1035 label, in Kubernetes' words, or nothing when it is one.
+pub fn dns1035_error(name: &str) -> Option<String> {
+    const SHAPE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+         alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
+         regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
     let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase());
     let ends_well = name.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
     let legal = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    if name.len() > MAX_LABEL {
-        Some("must be no more than 63 characters")
-    } else if !(starts_well && ends_well && legal) {
-        Some(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
-             alphabetic character, and end with an alphanumeric character (e.g. 'my-name', or 'abc-123')",
-        )
-    } else {
-        None
+    let reasons = [
+        (name.len() > MAX_LABEL).then_some("must be no more than 63 characters"),
+        (!(starts_well && ends_well && legal)).then_some(SHAPE),
+    ];
+    let reasons: Vec<&str> = reasons.into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| reasons.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_against_a_name_is_given() {
+        assert_eq!(dns1035_error("a-1"), None);
+        assert_eq!(dns1035_error(&"a".repeat(63)), None);
+        assert_eq!(dns1035_error(&"a".repeat(64)).unwrap(), "must be no more than 63 characters");
+        for bad in ["", "1a", "a-", "A", "a.b", "-a"] {
+            assert!(dns1035_error(bad).unwrap().starts_with("a DNS-1035 label must"), "{bad}");
+        }
+        let both = dns1035_error(&"A".repeat(64)).unwrap();
+        assert!(both.starts_with("must be no more than 63 characters,a DNS-1035"), "{both}");
+        assert!(both.ends_with(
+            "(e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+        ));
     }
 }

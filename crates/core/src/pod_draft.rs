@@ -57,16 +57,25 @@ impl PodDraft {
 
     /// Adds an environment variable to every container that is not an init container.
     pub fn set_env_everywhere(&mut self, name: &str, value: impl Into<String>) {
-        let value = value.into();
+        self.push_env_everywhere(&json!({ "name": name, "value": value.into() }));
+    }
+
+    /// Adds an environment variable whose value Kubernetes fills in (`valueFrom`) to every container that is not an
+    /// init container.
+    pub fn set_env_from_everywhere(&mut self, name: &str, value_from: &Value) {
+        self.push_env_everywhere(&json!({ "name": name, "valueFrom": value_from }));
+    }
+
+    fn push_env_everywhere(&mut self, entry: &Value) {
         for container in self.containers() {
-            push_env(container, name, &value);
+            push_env(container, entry.clone());
         }
     }
 
     /// Adds an environment variable to the first container of that name.
     pub fn set_env(&mut self, container: &str, name: &str, value: impl Into<String>) {
         if let Some(container) = self.containers().find(|c| name_of(c) == Some(container)) {
-            push_env(container, name, &value.into());
+            push_env(container, json!({ "name": name, "value": value.into() }));
         }
     }
 
@@ -110,7 +119,7 @@ fn name_of(value: &Value) -> Option<&str> {
 
 /// Appended, not replaced: of two equal names the kubelet takes the last, so ours wins and the user's stays
 /// readable.
-fn push_env(container: &mut Value, name: &str, value: &str) {
+fn push_env(container: &mut Value, entry: Value) {
     let Some(container) = container.as_object_mut() else {
         return;
     };
@@ -119,6 +128,6 @@ fn push_env(container: &mut Value, name: &str, value: &str) {
         *env = json!([]);
     }
     if let Some(env) = env.as_array_mut() {
-        env.push(json!({ "name": name, "value": value }));
+        env.push(entry);
     }
 }

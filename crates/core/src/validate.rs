@@ -5,7 +5,7 @@ use trainyard_api::labels::managed_by;
 use trainyard_api::{ReplicaSpec, ReplicaSpecs, RestartPolicy, RunPolicy};
 
 use crate::field_error::FieldError;
-use crate::framework::{Facts, Framework};
+use crate::framework::Framework;
 use crate::job::{JobView, Slot};
 use crate::kind::Kind;
 use crate::names;
@@ -25,7 +25,7 @@ pub(crate) fn specs(kind: &Kind, framework: &dyn Framework, specs: &ReplicaSpecs
         if names::dns1035_error(&role.to_lowercase()).is_some() {
             errors.push(FieldError::invalid(&path, role, "a replica type becomes part of pod names"));
         }
-        errors.extend(replica_spec(facts, &path, spec));
+        errors.extend(replica_spec(framework, &path, spec));
     }
     let total: u64 = specs.values().map(|s| s.replicas.map_or(1, |n| u64::try_from(n).unwrap_or(0))).sum();
     if total > u64::from(MAX_REPLICAS) {
@@ -35,7 +35,7 @@ pub(crate) fn specs(kind: &Kind, framework: &dyn Framework, specs: &ReplicaSpecs
     errors
 }
 
-fn replica_spec(facts: &Facts, path: &str, spec: &ReplicaSpec) -> Vec<FieldError> {
+fn replica_spec(framework: &dyn Framework, path: &str, spec: &ReplicaSpec) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if let Some(replicas) = spec.replicas.filter(|n| *n < 0) {
         errors.push(FieldError::invalid(format!("{path}.replicas"), replicas, "must be at least 0"));
@@ -57,9 +57,8 @@ fn replica_spec(facts: &Facts, path: &str, spec: &ReplicaSpec) -> Vec<FieldError
             errors.push(FieldError::required(format!("{containers_path}[{i}].image"), "must be required"));
         }
     }
-    if !containers.iter().any(|c| text(c, "name") == facts.container) {
-        let detail = format!("must have at least one container with name {}", facts.container);
-        errors.push(FieldError::required(&containers_path, detail));
+    if !containers.iter().any(|c| text(c, "name") == framework.facts().container) {
+        errors.push(FieldError::required(&containers_path, framework.needs_container()));
     }
     errors
 }
@@ -84,19 +83,17 @@ pub(crate) fn run_policy(policy: &RunPolicy) -> Vec<FieldError> {
     errors
 }
 
-/// Rules about the whole job, defaults in place.
-pub(crate) fn job(framework: &dyn Framework, job: &JobView) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if let Some(why) = names::dns1035_error(&job.name) {
-        errors.push(FieldError::invalid("metadata.name", &job.name, format!("should match: {why}")));
+/// Rules about the name: it is part of the names of all replicas.
+pub(crate) fn name(job: &JobView) -> Vec<FieldError> {
+    let detail = if let Some(why) = names::dns1035_error(&job.name) {
+        format!("should match: {why}")
     } else if let Some(child) = longest_child(job).filter(|child| child.len() > names::MAX_LABEL) {
         let spare = child.len() - names::MAX_LABEL;
-        let detail =
-            format!("its replica {child} would have a name of more than 63 characters: use {spare} fewer");
-        errors.push(FieldError::invalid("metadata.name", &job.name, detail));
-    }
-    errors.extend(framework.validate(job));
-    errors
+        format!("its replica {child} would have a name of more than 63 characters: use {spare} fewer")
+    } else {
+        return Vec::new();
+    };
+    vec![FieldError::invalid("metadata.name", &job.name, detail)]
 }
 
 fn longest_child(job: &JobView) -> Option<String> {

@@ -173,12 +173,12 @@ fn is_news<V>(known: Option<&Member<V>>, version: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use trainyard_core::kinds;
+    use trainyard_core::Catalog;
 
     use super::*;
 
     fn owner(uid: &str) -> Owner {
-        Owner { uid: uid.into(), key: Key::new(kinds::ALL[0], "ns", uid) }
+        Owner { uid: uid.into(), key: Key::new(Catalog::default().kind("PyTorchJob").unwrap(), "ns", uid) }
     }
 
     fn service(name: &str, uid: &str) -> ServiceView {

@@ -190,7 +190,7 @@ async fn post_one(api: &Api, post: &Post) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use trainyard_core::kinds;
+    use trainyard_core::Catalog;
 
     use super::*;
 
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_event_names_its_job() {
-        let key = Key::new(kinds::ALL[0], "ns", "j");
+        let key = Key::new(Catalog::default().kind("PyTorchJob").unwrap(), "ns", "j");
         let long = "ä".repeat(2000);
         let body = event(
             &key,
@@ -236,7 +236,7 @@ mod tests {
     fn beyond_its_room_events_are_dropped_and_counted() {
         let health = Health::new(Duration::ZERO);
         let (events, receiver) = Events::new(2, health.clone());
-        let key = Key::new(kinds::ALL[0], "ns", "j");
+        let key = Key::new(Catalog::default().kind("PyTorchJob").unwrap(), "ns", "j");
         for _ in 0..5 {
             events.show(&key, "u", &Notice::normal("R", "m"), at(0));
         }

@@ -142,7 +142,7 @@ impl Jobs {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use trainyard_core::kinds;
+    use trainyard_core::Catalog;
 
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
             "spec": { "a": [null] },
         });
         let raw = raw.to_string().replace("null", "1e999");
-        Job::read(kinds::ALL[0], &raw).unwrap()
+        Job::read(Catalog::default().kind("PyTorchJob").unwrap(), &raw).unwrap()
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         assert!(!jobs.show(key.clone(), job("u", 6).1).0);
         assert_eq!(&*jobs.get(&key).unwrap().version, "8");
         assert!(jobs.remove(&key, "u"));
-        jobs.advance(kinds::ALL[0], 9);
+        jobs.advance(Catalog::default().kind("PyTorchJob").unwrap(), 9);
         assert!(!jobs.learn(key.clone(), job("u", 8).1).0, "a late answer does not bring it back");
         assert_eq!(jobs.show(key.clone(), job("u", 10).1), (true, None));
         assert_eq!(
@@ -181,8 +181,15 @@ mod tests {
             "a new job of that name"
         );
         assert!(!jobs.remove(&key, "u"), "the removal of the old one does not touch the new one");
-        assert_eq!(jobs.keep_only(kinds::ALL[1], &BTreeSet::new(), 50).len(), 0, "another kind");
-        assert_eq!(jobs.keep_only(kinds::ALL[0], &BTreeSet::new(), 50).len(), 1);
+        assert_eq!(
+            jobs.keep_only(Catalog::default().kind("TFJob").unwrap(), &BTreeSet::new(), 50).len(),
+            0,
+            "another kind"
+        );
+        assert_eq!(
+            jobs.keep_only(Catalog::default().kind("PyTorchJob").unwrap(), &BTreeSet::new(), 50).len(),
+            1
+        );
         assert_eq!(jobs.len(), 0);
     }
 }

@@ -88,12 +88,11 @@ fn services_of(catalog: &Catalog, uid: &str, objects: &[Value]) -> Vec<ServiceVi
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use trainyard_core::kinds;
 
     use super::*;
 
     fn job(replicas: i64) -> Value {
-        let kind = kinds::ALL[0];
+        let kind = Catalog::default().kind("PyTorchJob").unwrap();
         let framework = Catalog::default().framework(kind.framework).unwrap().facts();
         let template = json!({ "spec": { "containers": [{ "name": framework.container, "image": "i" }] } });
         json!({
@@ -104,12 +103,18 @@ mod tests {
     }
 
     fn looked(job: &Value, pods: &[Value]) -> Look {
-        look(&Catalog::default(), kinds::ALL[0], job, (pods, &[]), Timestamp::UNIX_EPOCH)
+        look(
+            &Catalog::default(),
+            Catalog::default().kind("PyTorchJob").unwrap(),
+            job,
+            (pods, &[]),
+            Timestamp::UNIX_EPOCH,
+        )
     }
 
     #[test]
     fn only_what_the_job_controls_is_counted() {
-        let kind = kinds::ALL[0];
+        let kind = Catalog::default().kind("PyTorchJob").unwrap();
         let pod = |name: &str, owner: &str| {
             let owner = json!({ "apiVersion": kind.api_version(), "kind": kind.name, "name": "a", "uid": owner,
                                 "controller": true });

@@ -69,13 +69,13 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use trainyard_core::kinds;
+    use trainyard_core::Catalog;
 
     use super::*;
 
     #[test]
     fn refusals_count_up_until_granted_or_the_spec_changes() {
-        let key = Key::new(kinds::ALL[0], "ns", "j");
+        let key = Key::new(Catalog::default().kind("PyTorchJob").unwrap(), "ns", "j");
         let mut memory = Memory::default();
         let refusal = |name: &str| Refusal {
             what: &Resource::POD,

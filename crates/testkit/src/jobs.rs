@@ -16,6 +16,21 @@ pub fn pytorch(name: &str) -> Job {
     Job::new("PyTorchJob", "pytorchReplicaSpecs", "pytorch", name)
 }
 
+/// An XGBoostJob without replicas.
+pub fn xgboost(name: &str) -> Job {
+    Job::new("XGBoostJob", "xgbReplicaSpecs", "xgboost", name)
+}
+
+/// A PaddleJob without replicas.
+pub fn paddle(name: &str) -> Job {
+    Job::new("PaddleJob", "paddleReplicaSpecs", "paddle", name)
+}
+
+/// A JAXJob without replicas.
+pub fn jax(name: &str) -> Job {
+    Job::new("JAXJob", "jaxReplicaSpecs", "jax", name)
+}
+
 /// A TFJob without replicas.
 pub fn tf(name: &str) -> Job {
     Job::new("TFJob", "tfReplicaSpecs", "tensorflow", name)

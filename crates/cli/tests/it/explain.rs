@@ -85,7 +85,7 @@ fn says_what_is_wrong_with_a_file() {
         ("# only a comment\n", "holds no document"),
         ("a: [", "is not YAML"),
         ("a: 1\n", "kind: Required value"),
-        ("kind: Job\napiVersion: batch/v1\n", "known kinds are PyTorchJob, TFJob"),
+        ("kind: Job\napiVersion: batch/v1\n", "known kinds are JAXJob, "),
         ("kind: TFJob\napiVersion: kubeflow.org/v2\n", "TFJob is kubeflow.org/v1"),
         ("kind: TFJob\napiVersion: kubeflow.org/v1\n", "spec.tfReplicaSpecs: Required value"),
         ("- 1\n", "kind: Required value"),

@@ -105,8 +105,8 @@ impl Framework for PyTorch {
 
     fn elastic(&self, job: &JobView) -> Option<Elastic> {
         let policy = elastic_policy(job)?;
-        let bound = |n: Option<i32>| n.and_then(|n| u32::try_from(n).ok());
-        Some(Elastic { min: bound(policy.min_replicas)?, max: bound(policy.max_replicas)? })
+        let workers = job.role(WORKER).map(|role| role.replicas);
+        Elastic::of(policy.min_replicas, policy.max_replicas, workers)
     }
 }
 

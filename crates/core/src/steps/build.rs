@@ -1,10 +1,10 @@
 //! The objects themselves: a replica's pod and its service.
 
 use serde_json::{Value, json};
-use trainyard_api::labels;
+use trainyard_api::{RestartPolicy, labels};
 
 use crate::action::{Child, Resource};
-use crate::framework::{Facts, Framework, is_master};
+use crate::framework::{Facts, Framework, is_leader};
 use crate::job::{JobView, Slot};
 use crate::names;
 use crate::net::Net;
@@ -26,7 +26,7 @@ pub(crate) fn pod(
     for (key, value) in names::labels(job, &slot.role.label, slot.index) {
         draft.set_label(key, value);
     }
-    if is_master(facts, job, slot) {
+    if framework.is_master(job, slot) {
         draft.set_label(labels::JOB_ROLE, labels::JOB_ROLE_MASTER);
     }
     let incarnation = record.incarnation(&slot.role.name, slot.index);
@@ -40,13 +40,27 @@ pub(crate) fn pod(
         draft.set_annotation(labels::GANG_SIZE, gang_size(job, record).to_string());
     }
     draft.set_metadata("ownerReferences", owner(job));
-    draft.set_spec("restartPolicy", slot.role.restart.of_pod());
     let net = Net::new(job, options, record.ports);
+    draft.set_spec("restartPolicy", restart_in_place(framework, job, slot, &net).of_pod());
     framework.wire(job, slot, &net, &mut draft);
     if let Some(port) = net.host_port(slot) {
         draft.set_host_port(facts.container, facts.port_name, port);
     }
     Child { what: &Resource::POD, name, body: draft.into_body() }
+}
+
+/// What the kubelet may do about a container that ended.
+fn restart_in_place(
+    framework: &dyn Framework,
+    job: &JobView,
+    slot: Slot<'_>,
+    net: &Net<'_>,
+) -> RestartPolicy {
+    let moves = framework.needs_new_port() && net.host_port(slot).is_some();
+    match slot.role.restart {
+        RestartPolicy::OnFailure if moves && is_leader(framework.facts(), job, slot) => RestartPolicy::Never,
+        policy => policy,
+    }
 }
 
 /// How many pods have to be placed together. Replicas that are done will not come again.

@@ -9,7 +9,7 @@ use trainyard_api::RestartPolicy;
 use trainyard_api::reasons::suffix;
 
 use crate::conditions::types;
-use crate::framework::{Rendezvous, is_master};
+use crate::framework::{Rendezvous, is_leader};
 use crate::job::Slot;
 use crate::plan::{Draft, Flow};
 use crate::pod::{Cause, Phase, PodView};
@@ -132,7 +132,7 @@ fn restarts_as_one(draft: &Draft<'_>, lost: &[Loss<'_>]) -> bool {
     lost.iter().any(|loss| {
         facts.rendezvous == Rendezvous::Everyone
             || loss.pod.cause() == Cause::PortTaken
-            || is_master(facts, draft.job(), loss.slot)
+            || is_leader(facts, draft.job(), loss.slot)
     })
 }
 

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use serde_json::Value;
 use trainyard_core::explain::explain;
 use trainyard_core::*;
@@ -20,6 +21,7 @@ fn options(manifest: &str) -> Options {
         match line.split_once('=') {
             Some(("clusterDomain", domain)) => options.cluster_domain = Some(domain.into()),
             Some(("gangOnPods", "true")) => options.gang_on_pods = true,
+            Some(("hostPorts", "true")) => options.addressing = Addressing::HostPorts,
             _ => panic!("unknown option line: {line}"),
         }
     }
@@ -30,16 +32,43 @@ fn render(manifest: &str) -> String {
     let object: Value = serde_saphyr::from_str(manifest).unwrap();
     let catalog = Catalog::default();
     let kind = catalog.kind(object["kind"].as_str().unwrap()).unwrap();
-    let explained = explain(&catalog, kind, &object, &options(manifest));
+    let options = options(manifest);
+    let (errors, children) = match options.addressing {
+        Addressing::Service => {
+            let explained = explain(&catalog, kind, &object, &options);
+            (explained.errors, explained.children)
+        }
+        Addressing::HostPorts => on_ports(&decode(&catalog, kind, &object).unwrap(), &options),
+    };
     let mut text = String::new();
-    for error in &explained.errors {
+    for error in &errors {
         writeln!(text, "error: {error}").unwrap();
     }
-    for child in &explained.children {
+    for child in &children {
         writeln!(text, "--- {} {}", child.what.kind, child.name).unwrap();
         text += &serde_saphyr::to_string(&child.body).unwrap();
     }
     text
+}
+
+/// What a job becomes on a machine whose ports are all free.
+fn on_ports(decoded: &Decoded, options: &Options) -> (Vec<FieldError>, Vec<Child>) {
+    let space = PortSpace { first: 20_000, last: 29_999, taken: Vec::new() };
+    let seen = Seen {
+        job: &decoded.job,
+        pods: &[],
+        services: &[],
+        ports: Some(&space),
+        failures: &[],
+        options,
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let actions = plan(decoded.framework, &seen).actions.into_iter();
+    let children = actions.filter_map(|action| match action {
+        Action::Create(child) => Some(child),
+        Action::Delete { .. } | Action::Amend { .. } | Action::DeleteJob { .. } => None,
+    });
+    (decoded.errors.clone(), children.collect())
 }
 
 #[test]

@@ -1,7 +1,12 @@
-//! Arbitrary jobs: two kinds, every policy, every limit, both addressings.
+//! Arbitrary jobs: every kind there is, every policy, every limit, both addressings.
+
+use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
 use serde_json::{Map, Value, json};
+use trainyard_core::framework::decider;
+use trainyard_core::*;
 
 /// Everything about a job that the properties vary.
 #[derive(Clone, Debug)]
@@ -35,15 +40,34 @@ fn role(name: &'static str, replicas: std::ops::RangeInclusive<u32>) -> impl Str
     })
 }
 
-fn roles() -> impl Strategy<Value = (&'static str, Vec<RoleSpec>)> {
-    let workers = || role("Worker", 1..=3);
-    prop_oneof![
-        (role("Master", 1..=1), workers()).prop_map(|(m, w)| ("PyTorchJob", vec![m, w])),
-        workers().prop_map(|w| ("PyTorchJob", vec![w])),
-        workers().prop_map(|w| ("TFJob", vec![w])),
-        (role("PS", 1..=2), workers()).prop_map(|(p, w)| ("TFJob", vec![p, w])),
-        (role("Chief", 1..=1), role("Worker", 0..=2)).prop_map(|(c, w)| ("TFJob", vec![c, w])),
-    ]
+/// The replica types of a kind: mostly one leader where it knows any, mostly workers, sometimes the others.
+fn roles_of(kind: &Kind) -> impl Strategy<Value = Vec<RoleSpec>> + use<> {
+    let facts = facts(kind);
+    let leader = if facts.leaders.is_empty() {
+        Just(None).boxed()
+    } else {
+        let replicas = prop_oneof![4 => Just(1), 1 => Just(2)];
+        let leader =
+            (prop::sample::select(facts.leaders), replicas).prop_flat_map(|(name, n)| role(name, n..=n));
+        prop::option::weighted(0.6, leader).boxed()
+    };
+    let others = facts.roles.iter().copied().filter(|name| !facts.leaders.contains(name));
+    let others: Vec<_> = others
+        .map(|name| {
+            let often = if name == facts.followers { 0.9 } else { 0.3 };
+            prop::option::weighted(often, role(name, 0..=3))
+        })
+        .collect();
+    (leader, others)
+        .prop_map(|(leader, others)| leader.into_iter().chain(others.into_iter().flatten()).collect())
+}
+
+fn facts(kind: &Kind) -> &'static Facts {
+    Catalog::default().framework(kind.framework).unwrap().facts()
+}
+
+fn roles() -> impl Strategy<Value = (&'static Kind, Vec<RoleSpec>)> {
+    prop::sample::select(kinds::ALL).prop_flat_map(|kind| (Just(kind), roles_of(kind)))
 }
 
 /// Any job.
@@ -55,20 +79,31 @@ pub(crate) fn job_spec() -> impl Strategy<Value = JobSpec> {
         prop::sample::select(&[None, Some("None"), Some("Running"), Some("All")][..]),
     );
     let flags = (any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.3), any::<bool>());
-    (roles(), limits, flags).prop_map(|((kind, roles), limits, flags)| {
-        let (backoff_limit, deadline, ttl, clean) = limits;
-        let (all_workers, as_one, host_ports, gang) = flags;
-        JobSpec { kind, roles, backoff_limit, deadline, ttl, clean, all_workers, as_one, host_ports, gang }
-    })
+    (roles(), limits, flags)
+        .prop_map(|((kind, roles), limits, flags)| {
+            let (backoff_limit, deadline, ttl, clean) = limits;
+            let (all_workers, as_one, host_ports, gang) = flags;
+            JobSpec {
+                kind: kind.name,
+                roles,
+                backoff_limit,
+                deadline,
+                ttl,
+                clean,
+                all_workers,
+                as_one,
+                host_ports,
+                gang,
+            }
+        })
+        .prop_filter("a job that may run, with somebody to decide about it", JobSpec::can_end)
 }
 
 impl JobSpec {
     /// The manifest.
     pub(crate) fn manifest(&self) -> Value {
-        let (field, container) = match self.kind {
-            "TFJob" => ("tfReplicaSpecs", "tensorflow"),
-            _ => ("pytorchReplicaSpecs", "pytorch"),
-        };
+        let kind = Catalog::default().kind(self.kind).unwrap();
+        let (field, container) = (kind.replica_specs, facts(kind).container);
         let specs: Map<String, Value> = self
             .roles
             .iter()
@@ -99,8 +134,33 @@ impl JobSpec {
         })
     }
 
+    /// True when the job breaks no rule and has a replica whose end decides.
+    fn can_end(&self) -> bool {
+        let catalog = Catalog::default();
+        let decoded = decode(&catalog, catalog.kind(self.kind).unwrap(), &self.manifest())
+            .unwrap_or_else(|bad| panic!("{}", bad.error));
+        let decider =
+            decider(decoded.framework.facts(), &decoded.job).and_then(|name| decoded.job.role(name));
+        decoded.errors.is_empty() && decider.is_some_and(|role| role.replicas > 0)
+    }
+
     /// True when some end of a replica would be followed by a restart for ever.
     pub(crate) fn may_never_end(&self) -> bool {
         self.roles.iter().any(|role| role.restart == "Always") && self.backoff_limit.is_none()
     }
+}
+
+#[test]
+fn every_kind_is_tried_and_leaders_are_left_out_where_that_is_legal() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut seen = BTreeSet::new();
+    for _ in 0..500 {
+        let spec = job_spec().new_tree(&mut runner).unwrap().current();
+        let leaders = facts(Catalog::default().kind(spec.kind).unwrap()).leaders;
+        seen.insert((spec.kind, spec.roles.iter().any(|role| leaders.contains(&role.name))));
+    }
+    for kind in kinds::ALL {
+        assert!(seen.iter().any(|(name, _)| *name == kind.name), "{} is never tried", kind.name);
+    }
+    assert!(seen.contains(&("PaddleJob", true)) && seen.contains(&("PaddleJob", false)));
 }

@@ -11,4 +11,5 @@ mod causes;
 mod golden;
 mod job_gen;
 mod properties;
+mod wiring;
 mod world;

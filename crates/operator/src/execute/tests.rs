@@ -23,7 +23,11 @@ fn shell(script: &Script) -> Shell {
 }
 
 fn target() -> Target {
-    Target { key: Key::new(kinds::ALL[0], "ns", "j"), uid: UID.into(), spec: 1 }
+    Target {
+        key: Key::new(Catalog::default().kind("PyTorchJob").unwrap(), "ns", "j"),
+        uid: UID.into(),
+        spec: 1,
+    }
 }
 
 /// A pod as the server shows it.

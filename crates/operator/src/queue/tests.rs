@@ -1,6 +1,6 @@
 //! The promises of the queue.
 
-use trainyard_core::kinds;
+use trainyard_core::Catalog;
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn queue() -> Queue {
 }
 
 fn key(namespace: &str, name: &str) -> Key {
-    Key::new(kinds::ALL[0], namespace, name)
+    Key::new(Catalog::default().kind("PyTorchJob").unwrap(), namespace, name)
 }
 
 #[test]

@@ -46,7 +46,7 @@ async fn look(seen: &Value, replies: Vec<Reply>) -> (Next, Vec<String>, Arc<Shel
     let (events, _) = Events::new(10, health.clone());
     let api = Arc::new(Api::new(script.client(), options.effort));
     let shell = Arc::new(Shell::new(api, Catalog::default(), kinds::ALL.to_vec(), options, events, health));
-    let kind = kinds::ALL[0];
+    let kind = Catalog::default().kind("PyTorchJob").unwrap();
     JobSink { shell: Arc::clone(&shell), kind }.show(&seen.to_string()).unwrap();
     let next = reconcile(&shell, &Key::new(kind, "ns", "j")).await;
     (next, script.asked(), shell)
@@ -63,7 +63,7 @@ async fn the_status_is_written_before_the_first_action_and_known_at_once() {
     assert_eq!(next, Next::Again);
     assert_eq!(asked[0], STATUS);
     assert_eq!(asked.len(), 3, "and then a service and a pod: {asked:?}");
-    let key = Key::new(kinds::ALL[0], "ns", "j");
+    let key = Key::new(Catalog::default().kind("PyTorchJob").unwrap(), "ns", "j");
     assert_eq!(&*shell.jobs().get(&key).unwrap().version, "6");
 }
 
@@ -90,7 +90,10 @@ async fn a_job_that_is_gone_is_dropped() {
     let gone = || status(404, "NotFound", "gone");
     let (next, asked, shell) = look(&job(5, json!({})), vec![gone(), gone()]).await;
     assert_eq!((next, asked.len()), (Next::Again, 2));
-    assert_eq!(reconcile(&shell, &Key::new(kinds::ALL[0], "ns", "j")).await, Next::Forget);
+    assert_eq!(
+        reconcile(&shell, &Key::new(Catalog::default().kind("PyTorchJob").unwrap(), "ns", "j")).await,
+        Next::Forget
+    );
 }
 
 #[tokio::test(start_paused = true)]

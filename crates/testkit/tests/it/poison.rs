@@ -1,7 +1,7 @@
 //! One bad object stops nobody else, and harms nothing that runs.
 
 use serde_json::{Value, json};
-use trainyard_testkit::{Crds, Job, Plane, PodInfo, PodScript, pytorch, tf};
+use trainyard_testkit::{Crds, Job, Plane, PodInfo, PodScript, jax, paddle, pytorch, tf, xgboost};
 
 /// A number where Kubernetes wants text: the slip that is made most often, and that a typed client chokes on.
 fn poisoned(job: Job) -> Job {
@@ -20,7 +20,14 @@ async fn a_bad_job_fails_alone_among_a_hundred_good_ones() {
     plane.create(poisoned(tf("bad").workers(2))).await;
     let names: Vec<String> = (0..100).map(|i| format!("good-{i}")).collect();
     for (i, name) in names.iter().enumerate() {
-        plane.create(if i % 2 == 0 { tf(name).workers(2) } else { pytorch(name).master().workers(1) }).await;
+        let good = match i % 5 {
+            0 => tf(name).workers(2),
+            1 => pytorch(name).master().workers(1),
+            2 => xgboost(name).master().workers(1),
+            3 => paddle(name).workers(2),
+            _ => jax(name).workers(2),
+        };
+        plane.create(good).await;
     }
     let world = plane
         .until("all are done", |w| names.iter().all(|name| w.is(name, "Succeeded")) && w.is_finished("bad"))
@@ -103,6 +110,12 @@ async fn every_kind_of_nonsense_is_survived() {
         tf("containers").workers(1).template("Worker", "/spec/containers", json!({ "a": 1 })),
         pytorch("two-masters").role("Master", 2),
         pytorch("unknown").role("Boss", 1),
+        xgboost("headless").workers(2),
+        xgboost("specs").set("/spec/xgbReplicaSpecs", json!([])),
+        paddle("bounds").workers(1).set("/spec/elasticPolicy", json!({ "minReplicas": "two" })),
+        paddle("other").workers(1).template("Worker", "/spec/containers/0/name", "main"),
+        jax("led").master().workers(1),
+        jax("typed").workers(1).template("Worker", "/spec/containers/0/command", "python train.py"),
     ];
     let names: Vec<String> = nonsense
         .iter()
