@@ -53,7 +53,7 @@ async fn jobs_are_found_by_every_name_they_have() {
         "{error}"
     );
     let error = bed.fails(&["describe", "caffejob/a"]).await;
-    assert!(error.contains("no such job kind: the server has pytorchjob, tfjob"), "{error}");
+    assert!(error.contains("no such job kind: the server has jaxjob, "), "{error}");
     let error = bed.fails(&["describe", "a", "same"]).await;
     assert!(error.contains("ambiguous") || error.contains("this command takes one"), "{error}");
 }
