@@ -28,11 +28,15 @@ fn jobs() -> Vec<Job> {
     ]
 }
 
+/// Seconds that outlast a dozen failed writes in a row: a look at a job that failed so often is repeated after a minute,
+/// and with the highest rate of faults that happens once in some thousand runs.
+const LONG: u64 = 1500;
+
 fn script(pod: &PodInfo) -> PodScript {
     match (pod.job.as_str(), pod.slot().as_str(), pod.earlier) {
         ("plain", "master-0", _) => PodScript::exits(0, 250),
         ("retried", "worker-0", 0 | 1) => PodScript::exits(137, 40),
-        ("retried", "chief-0", _) => PodScript::exits(0, 400),
+        ("retried", "chief-0", _) => PodScript::exits(0, LONG),
         ("hopeless", "worker-1", _) => PodScript::exits(137, 40),
         ("in-place", ..) => {
             let mut script = PodScript::exits_in_turn(&[1, 1, 0]);
@@ -43,7 +47,7 @@ fn script(pod: &PodInfo) -> PodScript {
         }
         ("never", "worker-1", _) => PodScript::exits(1, 250),
         ("evicted", "worker-0", 0) => PodScript::evicted(60),
-        ("evicted", "master-0", _) => PodScript::exits(0, 300),
+        ("evicted", "master-0", _) => PodScript::exits(0, LONG),
         ("short", ..) => PodScript::exits(0, 60),
         _ => PodScript::runs(),
     }
