@@ -40,9 +40,10 @@ fn shape(served: &Served) -> Shape<'_> {
     }
 }
 
+static NOTHING: Set = Set::new();
+
 /// Places that a door does not write.
 fn reset(served: &Served, subresource: &str) -> &'static Set {
-    static NOTHING: Set = Set::new();
     static STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["status"]]));
     static SPEC: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["spec"]]));
     static ALL_BUT_STATUS: LazyLock<Set> = LazyLock::new(|| Set::of_fields(&[&["metadata"], &["spec"]]));
@@ -208,7 +209,6 @@ impl OneVersion {
 
     pub(crate) fn target(&self) -> Target<'_> {
         let shape = self.message().map_or(Shape::Deduced, Shape::built_in);
-        static NOTHING: Set = Set::new();
         let own = Version { shape, reset: &NOTHING, unsent: None };
         Target { api_version: self.api_version, kind: self.kind, own, versions: self, stale: false }
     }
@@ -245,7 +245,7 @@ impl Versions for Track<'_> {
         let served = self.sibling(api_version)?;
         // The object of a custom resource hides its status from its own version only; other doors agree in all.
         let reset = match (served.custom, self.writer.subresource) {
-            (true, "") => reset(served, "none"),
+            (true, "") => &NOTHING,
             (_, subresource) => reset(served, subresource),
         };
         Some(Version { shape: shape(served), reset, unsent: None })

@@ -36,8 +36,14 @@ impl Log {
         self.end
     }
 
-    /// Begins anew: nothing in the file is needed any more.
-    pub(super) fn restart(&mut self) {
+    /// Begins anew: nothing in the file is needed any more. One that grew far beyond its usual length, because the object
+    /// store took nothing for a while, gives its space back.
+    pub(super) fn restart(&mut self, usual: u64) {
+        if self.end > usual.saturating_mul(4)
+            && let Err(error) = self.file.set_len(0)
+        {
+            tracing::warn!(%error, path = %self.path.display(), "cannot give the space of a long journal back");
+        }
         self.end = 0;
     }
 

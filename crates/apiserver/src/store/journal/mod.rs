@@ -75,7 +75,8 @@ impl Journal {
     /// Opens the object store in this file, and its journal beside it; creates what is missing.
     ///
     /// # Errors
-    /// Those of [`Redb::open`], and [`BackendError::Storage`] when the journal cannot be read.
+    /// [`BackendError::Newer`] when a newer binary wrote it, [`BackendError::Storage`] when it or its journal cannot be
+    /// opened, is damaged, or is open in another process, [`BackendError::Full`] when a new one finds no space.
     pub fn open(path: &Path) -> Result<Self, BackendError> {
         Self::with(path, LONG)
     }
@@ -107,7 +108,7 @@ impl Journal {
             shared.try_move();
         }
         if shared.lock().moving.is_empty() {
-            shared.lock().logs.iter_mut().for_each(Log::restart);
+            shared.lock().logs.iter_mut().for_each(|log| log.restart(long));
         }
         let mover = {
             let shared = Arc::clone(&shared);
@@ -167,7 +168,7 @@ impl Shared {
         state.moving = Arc::new(std::mem::take(&mut state.fresh));
         state.active = 1 - state.active;
         if let Some(log) = state.logs.get_mut(state.active) {
-            log.restart();
+            log.restart(self.long);
         }
         self.bell.notify_one();
     }

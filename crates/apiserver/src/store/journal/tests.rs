@@ -171,6 +171,26 @@ fn a_failed_write_does_not_come_back() {
     assert_eq!(Log::open(&path, 1).unwrap().1, [put(2, "d", "4")]);
 }
 
+/// A log that grew because nothing could be moved is not kept at that length.
+#[test]
+fn a_long_log_gives_its_space_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let (mut log, _) = Log::open(&path, 0).unwrap();
+    let mut bytes = Vec::new();
+    record::encode(&[put(1, "a", &"x".repeat(1000))], &mut bytes).unwrap();
+    log.append(&bytes).unwrap();
+    log.restart(SHORT);
+    assert_eq!(fs::metadata(&path).unwrap().len(), bytes.len() as u64, "no longer than usual: it stays");
+    for _ in 0..2 {
+        log.append(&bytes).unwrap();
+    }
+    log.restart(SHORT);
+    assert_eq!((log.size(), fs::metadata(&path).unwrap().len()), (0, 0));
+    log.append(&bytes).unwrap();
+    assert_eq!(Log::open(&path, 0).unwrap().1.len(), 1);
+}
+
 #[test]
 fn a_full_disk_is_said_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
