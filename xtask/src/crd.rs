@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use kube::CustomResourceExt;
 use serde_json::Value;
-use trainyard_api::{JAXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob};
+use trainyard_api::{JAXJob, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob};
 
 use crate::schema;
 
@@ -30,6 +30,7 @@ pub(crate) struct Crd {
 pub(crate) fn all() -> Result<Vec<Crd>> {
     let all = [
         build::<JAXJob>(),
+        build::<MPIJob>(),
         build::<PaddleJob>(),
         build::<PyTorchJob>(),
         build::<TFJob>(),

@@ -19,6 +19,11 @@ pub const ALL: &[Crd] = &[
         yaml: include_str!("../../../config/crd/bases/kubeflow.org_jaxjobs.yaml"),
     },
     Crd {
+        name: "mpijobs.kubeflow.org",
+        file: "kubeflow.org_mpijobs.yaml",
+        yaml: include_str!("../../../config/crd/bases/kubeflow.org_mpijobs.yaml"),
+    },
+    Crd {
         name: "paddlejobs.kubeflow.org",
         file: "kubeflow.org_paddlejobs.yaml",
         yaml: include_str!("../../../config/crd/bases/kubeflow.org_paddlejobs.yaml"),

@@ -7,6 +7,7 @@
 pub mod crds;
 pub mod jaxjob;
 pub mod labels;
+pub mod mpijob;
 pub mod paddlejob;
 pub mod pytorchjob;
 pub mod reasons;
@@ -17,6 +18,7 @@ pub mod tfjob;
 pub mod xgboostjob;
 
 pub use jaxjob::{JAXJob, JAXJobSpec};
+pub use mpijob::{MPIJob, MPIJobSpec};
 pub use paddlejob::{PaddleElasticPolicy, PaddleJob, PaddleJobSpec};
 pub use pytorchjob::{ElasticPolicy, PyTorchJob, PyTorchJobSpec};
 pub use run_policy::{CleanPodPolicy, ReplicaSpec, ReplicaSpecs, RestartPolicy, RunPolicy, SchedulingPolicy};

@@ -42,8 +42,14 @@ pub mod event {
     pub const DELETED_JOB: &str = "SuccessfulDeleteJob";
     /// The job could not be deleted.
     pub const FAILED_DELETE_JOB: &str = "FailedDeleteJob";
+    /// The gang of a job that needs it no more was deleted.
+    pub const DELETED_GANG: &str = "SuccessfulDeletePodGroup";
+    /// An object that the job needs exists and belongs to somebody else.
+    pub const RESOURCE_EXISTS: &str = "ErrResourceExists";
     /// A container of the deciding name ended.
     pub const EXITED_WITH_CODE: &str = "ExitedWithCode";
+    /// `schedulerName` inside a pod template names another scheduler than the operator's.
+    pub const TEMPLATE_SCHEDULER: &str = "SetPodTemplateSchedulerName";
     /// `restartPolicy` inside a pod template has no effect.
     pub const TEMPLATE_RESTART_POLICY: &str = "SetPodTemplateRestartPolicy";
 }

@@ -1,11 +1,13 @@
 //! `trainyard operator`: the operator alone, on a cluster.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use trainyard_core::Catalog;
+use trainyard_core::{Catalog, GangScheduler};
 
 use crate::connect::Connection;
 
@@ -22,9 +24,58 @@ pub(crate) struct Args {
     /// Domain appended to service host names.
     #[arg(long, env = "CUSTOM_CLUSTER_DOMAIN")]
     cluster_domain: Option<String>,
+    /// The gang scheduler that pods are handed to: volcano, or the name of one with the coscheduling plugin.
+    #[arg(long, default_value = "", value_name = "NAME")]
+    gang_scheduler_name: String,
+    #[command(flatten)]
+    helpers: Helpers,
     /// Seconds after which a pod that its lost node cannot end is deleted by force; 0 waits for ever.
     #[arg(long, default_value_t = 60)]
     lost_node_seconds: i64,
+}
+
+/// Containers that are put beside the user's.
+#[derive(clap::Args)]
+struct Helpers {
+    /// The image of the init container with which PyTorch workers wait for their master.
+    #[arg(long, default_value = "alpine:3.10", value_name = "IMAGE")]
+    pytorch_init_container_image: String,
+    /// How often that container looks for the master.
+    #[arg(long, default_value_t = 100, value_name = "TRIES")]
+    pytorch_init_container_max_tries: u32,
+    /// A file with init containers to be used instead; none if it does not exist.
+    #[arg(long, default_value = "/etc/config/initContainer.yaml", value_name = "FILE")]
+    pytorch_init_container_template_file: PathBuf,
+    /// The image that brings kubectl to the launchers of MPI jobs.
+    #[arg(long, default_value = KUBECTL_DELIVERY, value_name = "IMAGE")]
+    mpi_kubectl_delivery_image: String,
+}
+
+const KUBECTL_DELIVERY: &str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest";
+
+impl Helpers {
+    fn options(&self) -> anyhow::Result<trainyard_core::Helpers> {
+        Ok(trainyard_core::Helpers {
+            wait_image: self.pytorch_init_container_image.clone(),
+            wait_tries: self.pytorch_init_container_max_tries,
+            wait_template: template(&self.pytorch_init_container_template_file)?,
+            kubectl_image: self.mpi_kubectl_delivery_image.clone(),
+        })
+    }
+}
+
+/// The init containers in a file, if there is one.
+fn template(file: &Path) -> anyhow::Result<Option<Vec<Value>>> {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+    };
+    // As they stand its variables are no YAML: they are given names that are plain words.
+    let words = trainyard_core::Helpers::VARIABLES.iter();
+    let text = words.fold(text, |text, (variable, word)| text.replace(variable, word));
+    let containers = serde_saphyr::from_str(&text);
+    containers.map(Some).with_context(|| format!("{} is no list of containers", file.display()))
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -43,6 +94,8 @@ async fn operate(args: Args) -> anyhow::Result<()> {
     };
     options.plan.cluster_domain = args.cluster_domain.clone();
     options.plan.lost_node_seconds = args.lost_node_seconds;
+    options.plan.gang = GangScheduler::named(&args.gang_scheduler_name);
+    options.plan.helpers = args.helpers.options()?;
     let client = kube::Client::try_from(args.connection.config().await?)?;
     let version = client.apiserver_version().await.context("the API server does not answer")?;
     tracing::info!(server = version.git_version, "connected");

@@ -17,11 +17,41 @@ pub struct Resource {
     pub plural: &'static str,
 }
 
+const RBAC: &str = "rbac.authorization.k8s.io";
+
 impl Resource {
     /// Pods.
     pub const POD: Self = Self { group: "", version: "v1", kind: "Pod", plural: "pods" };
     /// Services.
     pub const SERVICE: Self = Self { group: "", version: "v1", kind: "Service", plural: "services" };
+    /// Configuration.
+    pub const CONFIG_MAP: Self = Self { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps" };
+    /// Who a pod is.
+    pub const SERVICE_ACCOUNT: Self =
+        Self { group: "", version: "v1", kind: "ServiceAccount", plural: "serviceaccounts" };
+    /// What somebody may do.
+    pub const ROLE: Self = Self { group: RBAC, version: "v1", kind: "Role", plural: "roles" };
+    /// Who may do it.
+    pub const ROLE_BINDING: Self =
+        Self { group: RBAC, version: "v1", kind: "RoleBinding", plural: "rolebindings" };
+    /// Scales a job by its metrics.
+    pub const AUTOSCALER: Self = Self {
+        group: "autoscaling",
+        version: "v2",
+        kind: "HorizontalPodAutoscaler",
+        plural: "horizontalpodautoscalers",
+    };
+    /// A gang, as Volcano knows it.
+    pub const VOLCANO_GANG: Self =
+        Self { group: "scheduling.volcano.sh", version: "v1beta1", kind: "PodGroup", plural: "podgroups" };
+    /// A gang, as the scheduler plugins know it.
+    pub const PLUGINS_GANG: Self =
+        Self { group: "scheduling.x-k8s.io", version: "v1alpha1", kind: "PodGroup", plural: "podgroups" };
+
+    /// `v1`, `autoscaling/v2`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.into() } else { format!("{}/{}", self.group, self.version) }
+    }
 }
 
 /// One object to be created. Its name is fixed, so creating it twice is harmless.
@@ -80,9 +110,11 @@ pub enum Action {
         /// For the event.
         why: Why,
     },
-    /// Put a pod right: labels that somebody removed, a gang that changed its size, a deadline that ends it.
+    /// Put a child right: labels that somebody removed, a gang that changed its size, a deadline that ends a pod.
     Amend {
-        /// The pod's name.
+        /// What it is.
+        what: &'static Resource,
+        /// Its name.
         name: String,
         /// Its identity.
         uid: String,
@@ -104,7 +136,7 @@ impl fmt::Display for Action {
                 let how = if *force { " by force" } else { "" };
                 write!(f, "delete {} {name} ({uid}){how} because {why}", what.kind)
             }
-            Self::Amend { name, uid, .. } => write!(f, "amend Pod {name} ({uid})"),
+            Self::Amend { what, name, uid, .. } => write!(f, "amend {} {name} ({uid})", what.kind),
             Self::DeleteJob { uid } => write!(f, "delete the job ({uid})"),
         }
     }

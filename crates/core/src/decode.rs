@@ -97,7 +97,11 @@ fn read(catalog: &Catalog, kind: &'static Kind, object: &Value) -> Result<Decode
     let Value::Object(mut options) = spec else {
         return Err(FieldError::wrong_type("spec", "must be an object"));
     };
-    let policy: RunPolicy = take(&mut options, "runPolicy")?;
+    let mut policy: RunPolicy = take(&mut options, "runPolicy")?;
+    if policy.clean_pod_policy.is_none() {
+        // An older place of it, which some kinds still have.
+        policy.clean_pod_policy = options.get("cleanPodPolicy").and_then(Value::as_str).map(str::to_owned);
+    }
     let specs: ReplicaSpecs = take(&mut options, kind.replica_specs)?;
     check_templates(kind, &specs)?;
     let Some(framework) = catalog.framework(kind.framework) else {
@@ -137,6 +141,7 @@ fn policy_view(policy: &RunPolicy) -> Policy {
         suspend: policy.suspend.unwrap_or(false),
         managed_elsewhere: elsewhere(policy.managed_by.as_deref()),
         min_available: gang.and_then(|g| g.min_available).and_then(|n| u32::try_from(n).ok()),
+        scheduling: gang.cloned().unwrap_or_default(),
     }
 }
 

@@ -38,11 +38,17 @@ pub(crate) fn roles(facts: &Facts, specs: ReplicaSpecs) -> Vec<Role> {
 fn role(facts: &Facts, name: String, spec: ReplicaSpec) -> Role {
     let mut template = spec.template.0;
     let port = ensure_port(facts, &mut template);
+    let single = facts.single.contains(&name.as_str());
     let restart = spec.restart_policy.as_deref().and_then(RestartPolicy::parse);
+    let replicas = match spec.replicas {
+        Some(replicas) => u32::try_from(replicas).unwrap_or(0).min(if single { 1 } else { u32::MAX }),
+        None => u32::from(!facts.absent.contains(&name.as_str())),
+    };
     Role {
+        single,
         label: name.to_lowercase(),
         name,
-        replicas: spec.replicas.map_or(1, |n| u32::try_from(n).unwrap_or(0)),
+        replicas,
         restart: restart.unwrap_or(facts.restart),
         template,
         port,
@@ -51,6 +57,9 @@ fn role(facts: &Facts, name: String, spec: ReplicaSpec) -> Role {
 
 /// Finds the port peers use, or adds it: on the training container, else on the first.
 fn ensure_port(facts: &Facts, template: &mut Value) -> u16 {
+    if facts.port_name.is_empty() {
+        return facts.port;
+    }
     let Some(containers) = template.pointer_mut("/spec/containers").and_then(Value::as_array_mut) else {
         return facts.port;
     };

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::action::{Action, Child};
+use crate::action::{Action, Child, Resource};
 use crate::decode::{Catalog, decode};
+use crate::extra::ExtraView;
 use crate::field_error::FieldError;
 use crate::kind::Kind;
 use crate::plan::plan;
@@ -35,20 +36,35 @@ pub fn explain(catalog: &Catalog, kind: &'static Kind, manifest: &Value, options
     if decoded.job.uid.is_empty() {
         decoded.job.uid = "(the job's uid)".into();
     }
-    let seen = Seen {
-        job: &decoded.job,
-        pods: &[],
-        services: &[],
-        ports: None,
-        failures: &[],
-        options,
-        now: Timestamp::UNIX_EPOCH,
-    };
-    let plan = plan(decoded.framework, &seen);
-    let notes = plan.report.lines.iter().map(|line| format!("{}: {}", line.step, line.text)).collect();
-    let children = plan.actions.into_iter().filter_map(|action| match action {
-        Action::Create(child) => Some(child),
-        Action::Delete { .. } | Action::Amend { .. } | Action::DeleteJob { .. } => None,
-    });
-    Explanation { errors: Vec::new(), children: children.collect(), notes }
+    let mut extras: Vec<ExtraView> = Vec::new();
+    let mut children: Vec<Child> = Vec::new();
+    // Pods come when all that they need is there: so the plan is made again until it is.
+    loop {
+        let seen = Seen {
+            job: &decoded.job,
+            pods: &[],
+            services: &[],
+            extras: &extras,
+            ports: None,
+            failures: &[],
+            options,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let plan = plan(decoded.framework, &seen);
+        let new = plan.actions.into_iter().filter_map(|action| match action {
+            Action::Create(child) => Some(child),
+            Action::Delete { .. } | Action::Amend { .. } | Action::DeleteJob { .. } => None,
+        });
+        let (first, last): (Vec<Child>, Vec<Child>) =
+            new.partition(|child| ![&Resource::POD, &Resource::SERVICE].contains(&child.what));
+        extras.extend(first.iter().map(ExtraView::granted));
+        let done = first.is_empty();
+        children.extend(first);
+        if done {
+            let notes =
+                plan.report.lines.iter().map(|line| format!("{}: {}", line.step, line.text)).collect();
+            children.extend(last);
+            return Explanation { errors: Vec::new(), children, notes };
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use trainyard_api::RestartPolicy;
 
+use crate::action::{Child, Resource};
+use crate::extra::Around;
 use crate::field_error::FieldError;
 use crate::job::{JobView, Slot};
 use crate::net::Net;
@@ -21,7 +23,9 @@ pub struct Facts {
     pub followers: &'static str,
     /// The container that trains; its exit code is the replica's.
     pub container: &'static str,
-    /// The name of the port that peers reach a replica at.
+    /// Whether any container will do if none has that name.
+    pub any_container: bool,
+    /// The name of the port that peers reach a replica at; empty if they do not.
     pub port_name: &'static str,
     /// The port's number if the user gives none.
     pub port: u16,
@@ -29,6 +33,37 @@ pub struct Facts {
     pub restart: RestartPolicy,
     /// Whose address the others are told.
     pub rendezvous: Rendezvous,
+    /// Whether each replica gets a service, by whose name the others find it.
+    pub services: bool,
+    /// Whether replicas that served the deciding one are counted once that has ended.
+    pub servants_count: bool,
+    /// Roles of which there is no replica unless the user says how many.
+    pub absent: &'static [&'static str],
+    /// Roles of one replica, whose pod is named without a number.
+    pub single: &'static [&'static str],
+    /// What the framework's [extras](Framework::extras) are.
+    pub extras: &'static [&'static Resource],
+}
+
+impl Facts {
+    /// What most frameworks have in common, for `..Facts::USUAL`.
+    pub const USUAL: Self = Self {
+        name: "",
+        roles: &[],
+        leaders: &[],
+        followers: "",
+        container: "",
+        any_container: false,
+        port_name: "",
+        port: 0,
+        restart: RestartPolicy::Never,
+        rendezvous: Rendezvous::Leader,
+        services: true,
+        servants_count: true,
+        absent: &[],
+        single: &[],
+        extras: &[],
+    };
 }
 
 /// Whose address the other replicas are told. Such a replica cannot be replaced alone where addresses are ports:
@@ -108,6 +143,11 @@ pub trait Framework: Sync {
     /// Whether this replica may be created, given the others.
     fn may_start(&self, _job: &JobView, _tally: &Tally, _slot: Slot<'_>) -> Gate {
         Gate::Open
+    }
+
+    /// Objects beside pods and services that the job needs now.
+    fn extras(&self, _around: Around<'_>) -> Vec<Child> {
+        Vec::new()
     }
 
     /// Bounds of an elastic job.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use trainyard_api::{CleanPodPolicy, JobStatus, RestartPolicy, labels};
+use trainyard_api::{CleanPodPolicy, JobStatus, RestartPolicy, SchedulingPolicy, labels};
 
 use crate::kind::Kind;
 use crate::names;
@@ -58,6 +58,8 @@ pub struct Policy {
     pub managed_elsewhere: bool,
     /// Pods that must be placed together; all of them if absent.
     pub min_available: Option<u32>,
+    /// What else a gang scheduler is told.
+    pub scheduling: SchedulingPolicy,
 }
 
 /// One replica type of a job.
@@ -75,6 +77,8 @@ pub struct Role {
     pub template: Value,
     /// The port its peers reach it at.
     pub port: u16,
+    /// Its only replica is named without a number.
+    pub single: bool,
 }
 
 /// One replica: a role and an index.
@@ -89,7 +93,8 @@ pub struct Slot<'a> {
 impl Slot<'_> {
     /// The name of this replica's pod and service.
     pub fn child_name(&self, job: &JobView) -> String {
-        names::child(&job.name, &self.role.label, self.index)
+        let Role { label, single, .. } = self.role;
+        if *single { format!("{}-{label}", job.name) } else { names::child(&job.name, label, self.index) }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod conditions;
 pub mod decode;
 mod defaults;
 pub mod explain;
+pub mod extra;
 pub mod field_error;
 pub mod framework;
 pub mod frameworks;
@@ -24,6 +25,7 @@ pub mod net;
 pub mod plan;
 pub mod pod;
 pub mod pod_draft;
+mod quantity;
 pub mod record;
 pub mod report;
 pub mod seen;
@@ -32,6 +34,7 @@ mod validate;
 
 pub use action::{Action, Child, Resource, Why};
 pub use decode::{Catalog, Decoded, decode};
+pub use extra::{Around, ExtraView};
 pub use field_error::FieldError;
 pub use framework::{Facts, Framework, Gate, Verdict};
 pub use job::{JobView, Policy, Role, Slot};
@@ -40,5 +43,7 @@ pub use plan::{Plan, plan};
 pub use pod::{Cause, ContainerState, ContainerView, Phase, PodView};
 pub use record::Record;
 pub use report::{Notice, Report};
-pub use seen::{Addressing, Options, PortBlock, PortSpace, Seen, ServiceView, WriteFailure};
+pub use seen::{
+    Addressing, GangScheduler, Helpers, Options, PortBlock, PortSpace, Seen, ServiceView, WriteFailure,
+};
 pub use steps::tally::{Count, Tally};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use trainyard_api::labels;
 
-use crate::job::JobView;
+use crate::job::{JobView, Slot};
 
 /// Kubernetes' limit for names that become host names.
 pub const MAX_LABEL: usize = 63;
@@ -18,9 +18,11 @@ pub fn child(job: &str, role_label: &str, index: u32) -> String {
 }
 
 /// The labels of every child of a replica; also the selector of its service.
-pub fn labels(job: &JobView, role_label: &str, index: u32) -> BTreeMap<&'static str, String> {
-    let mut map = role_labels(job, role_label);
-    map.insert(labels::REPLICA_INDEX, index.to_string());
+pub fn labels(job: &JobView, slot: Slot<'_>) -> BTreeMap<&'static str, String> {
+    let mut map = role_labels(job, &slot.role.label);
+    if !slot.role.single {
+        map.insert(labels::REPLICA_INDEX, slot.index.to_string());
+    }
     map
 }
 

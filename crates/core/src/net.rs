@@ -1,7 +1,7 @@
 //! The addresses replicas are told: names of services, or ports of this machine.
 
 use crate::job::{JobView, Slot};
-use crate::seen::{Options, PortBlock};
+use crate::seen::{Helpers, Options, PortBlock};
 
 /// How the replicas of one job reach each other.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,16 @@ impl<'a> Net<'a> {
     /// By service names, or on the ports of `block` when there is one.
     pub fn new(job: &'a JobView, options: &'a Options, block: Option<PortBlock>) -> Self {
         Self { job, options, block }
+    }
+
+    /// What is put beside the user's containers.
+    pub fn helpers(&self) -> &'a Helpers {
+        &self.options.helpers
+    }
+
+    /// True when replicas find each other by the names of services.
+    pub fn by_service(&self) -> bool {
+        self.block.is_none()
     }
 
     /// The host of a replica, as its peers in the same namespace name it.

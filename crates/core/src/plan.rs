@@ -57,6 +57,8 @@ pub fn plan(framework: &dyn Framework, seen: &Seen<'_>) -> Plan {
         steps::deadline::apply,
         steps::restart::apply,
         steps::ports::apply,
+        steps::extras::apply,
+        steps::gang::apply,
         steps::services::apply,
         steps::replicas::apply,
         steps::status::apply,

@@ -154,7 +154,9 @@ impl Cause {
 impl PodView {
     /// Exit code of the named container, if it has ended.
     pub fn exit_code(&self, container: &str) -> Option<i32> {
-        self.containers.iter().filter(|c| &*c.name == container).find_map(|c| match c.state {
+        let named = self.containers.iter().find(|c| &*c.name == container);
+        let trains = named.or_else(|| self.containers.iter().find(|c| !c.init));
+        trains.and_then(|c| match c.state {
             ContainerState::Terminated { exit, .. } => Some(exit),
             ContainerState::Waiting { .. } | ContainerState::Running => None,
         })

@@ -55,6 +55,26 @@ impl PodDraft {
         }
     }
 
+    /// Sets a field of the spec if the template says nothing about it.
+    pub fn default_spec(&mut self, field: &str, value: impl Into<Value>) {
+        let said = self.body.pointer(&format!("/spec/{field}"));
+        if said.is_none_or(|said| said.is_null() || said.as_str() == Some("")) {
+            self.set_spec(field, value);
+        }
+    }
+
+    /// Appends to a list of the spec: `volumes`, `initContainers`.
+    pub fn push_spec(&mut self, field: &str, item: Value) {
+        if let Some(spec) = self.body.get_mut("spec") {
+            push(spec, field, item);
+        }
+    }
+
+    /// The first container, which is the one that matters where names do not.
+    pub fn first_container(&mut self) -> Option<&mut Value> {
+        self.containers().next()
+    }
+
     /// Adds an environment variable to every container that is not an init container.
     pub fn set_env_everywhere(&mut self, name: &str, value: impl Into<String>) {
         self.push_env_everywhere(&json!({ "name": name, "value": value.into() }));
@@ -120,14 +140,19 @@ fn name_of(value: &Value) -> Option<&str> {
 /// Appended, not replaced: of two equal names the kubelet takes the last, so ours wins and the user's stays
 /// readable.
 fn push_env(container: &mut Value, entry: Value) {
-    let Some(container) = container.as_object_mut() else {
+    push(container, "env", entry);
+}
+
+/// Appends to a list of an object.
+pub(crate) fn push(object: &mut Value, list: &str, item: Value) {
+    let Some(object) = object.as_object_mut() else {
         return;
     };
-    let env = container.entry("env").or_insert_with(|| json!([]));
-    if !env.is_array() {
-        *env = json!([]);
+    let items = object.entry(list).or_insert_with(|| json!([]));
+    if !items.is_array() {
+        *items = json!([]);
     }
-    if let Some(env) = env.as_array_mut() {
-        env.push(entry);
+    if let Some(items) = items.as_array_mut() {
+        items.push(item);
     }
 }

@@ -2,8 +2,10 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::action::Resource;
+use crate::extra::ExtraView;
 use crate::job::JobView;
 use crate::pod::PodView;
 
@@ -16,6 +18,8 @@ pub struct Seen<'a> {
     pub pods: &'a [PodView],
     /// Services whose controller is this job.
     pub services: &'a [ServiceView],
+    /// Everything else whose controller is this job.
+    pub extras: &'a [ExtraView],
     /// Ports of this machine, when replicas are addressed by host ports.
     pub ports: Option<&'a PortSpace>,
     /// Writes of ours that were refused and not yet granted since.
@@ -56,6 +60,10 @@ pub struct Options {
     pub cluster_domain: Option<String>,
     /// Put the gang's size on pods, for a node that schedules gangs itself.
     pub gang_on_pods: bool,
+    /// The gang scheduler that pods are handed to, if there is one.
+    pub gang: Option<GangScheduler>,
+    /// What is put beside the user's containers.
+    pub helpers: Helpers,
     /// Seconds after which a pod that a lost node cannot end is deleted by force; 0 means never.
     pub lost_node_seconds: i64,
 }
@@ -66,7 +74,80 @@ impl Default for Options {
             addressing: Addressing::Service,
             cluster_domain: None,
             gang_on_pods: false,
+            gang: None,
+            helpers: Helpers::default(),
             lost_node_seconds: 60,
+        }
+    }
+}
+
+/// A gang scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GangScheduler {
+    /// Volcano.
+    Volcano,
+    /// One with the coscheduling plugin, by the name it has in `schedulerName`.
+    Plugins(String),
+}
+
+impl GangScheduler {
+    /// The scheduler that `--gang-scheduler-name` names.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "" => None,
+            name if name.eq_ignore_ascii_case("volcano") => Some(Self::Volcano),
+            name => Some(Self::Plugins(name.to_owned())),
+        }
+    }
+
+    /// What it calls a gang.
+    pub fn resource(&self) -> &'static Resource {
+        match self {
+            Self::Volcano => &Resource::VOLCANO_GANG,
+            Self::Plugins(_) => &Resource::PLUGINS_GANG,
+        }
+    }
+
+    /// Its name in `schedulerName`.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Volcano => "volcano",
+            Self::Plugins(name) => name,
+        }
+    }
+}
+
+/// Containers that are put beside the user's: who waits for a master, and who brings a launcher the means to reach its
+/// workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Helpers {
+    /// The image that waits for a master: it has a shell and `nslookup`.
+    pub wait_image: String,
+    /// How often a master is looked for.
+    pub wait_tries: u32,
+    /// Init containers of the user's own that wait for a master, instead, with [`Helpers::VARIABLES`] by their words.
+    pub wait_template: Option<Vec<Value>>,
+    /// The image that delivers `kubectl`.
+    pub kubectl_image: String,
+}
+
+impl Helpers {
+    /// What may stand in a template, and the word that stands for it once the template is read: the master's address, the
+    /// image, the number of tries.
+    pub const VARIABLES: [(&str, &str); 3] = [
+        ("{{.MasterAddr}}", "TRAINYARD-MASTER-ADDRESS"),
+        ("{{.InitContainerImage}}", "TRAINYARD-WAIT-IMAGE"),
+        ("{{.MaxTries}}", "TRAINYARD-WAIT-TRIES"),
+    ];
+}
+
+impl Default for Helpers {
+    fn default() -> Self {
+        Self {
+            wait_image: "alpine:3.10".into(),
+            wait_tries: 100,
+            wait_template: None,
+            kubectl_image: "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest".into(),
         }
     }
 }

@@ -57,7 +57,8 @@ fn replica_spec(framework: &dyn Framework, path: &str, spec: &ReplicaSpec) -> Ve
             errors.push(FieldError::required(format!("{containers_path}[{i}].image"), "must be required"));
         }
     }
-    if !containers.iter().any(|c| text(c, "name") == framework.facts().container) {
+    let facts = framework.facts();
+    if !facts.any_container && !containers.iter().any(|c| text(c, "name") == facts.container) {
         errors.push(FieldError::required(&containers_path, framework.needs_container()));
     }
     errors

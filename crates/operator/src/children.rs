@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trainyard_core::{PodView, ServiceView};
+use trainyard_core::{ExtraView, PodView, ServiceView};
 
 use crate::queue::Key;
 use crate::wire::Owner;
@@ -28,6 +28,15 @@ impl View for PodView {
 }
 
 impl View for ServiceView {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+}
+
+impl View for ExtraView {
     fn name(&self) -> &str {
         &self.name
     }

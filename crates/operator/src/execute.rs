@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use serde_json::json;
-use trainyard_core::{Action, Child, Resource};
+use trainyard_core::{Action, Child, ExtraView, Resource};
 
 use crate::api::{self, Answer};
 use crate::memory::Refusal;
 use crate::queue::Key;
 use crate::shell::Shell;
-use crate::sinks::{self, Learnt, PODS, SERVICES};
+use crate::sinks::{self, ChildResource, EXTRAS, Learnt, PODS, SERVICES};
 
 /// The job that actions are carried out for.
 #[derive(Clone, Debug)]
@@ -55,6 +55,8 @@ pub(crate) enum Verb {
 pub(crate) enum Trouble {
     /// The server said no, and will say so again.
     Refused(String),
+    /// The name belongs to an object that is not the job's.
+    Taken(String),
     /// It may go better next time.
     Passing(String),
 }
@@ -127,11 +129,11 @@ async fn perform(shell: &Shell, target: &Target, action: Action) -> Effect {
             let result = delete(shell, what, &path, &uid, force).await;
             Effect { verb: Verb::Delete, kind: what.kind, name, result }
         }
-        Action::Amend { name, uid, patch } => {
-            let path = api::child(&Resource::POD, namespace, &name);
+        Action::Amend { what, name, uid, patch } => {
+            let path = api::child(what, namespace, &name);
             let answer = shell.api.merge_patch(&path, &patch).await;
-            let result = settle(shell, Verb::Amend, &Resource::POD, &uid, answer);
-            Effect { verb: Verb::Amend, kind: Resource::POD.kind, name, result }
+            let result = settle(shell, Verb::Amend, what, &uid, answer);
+            Effect { verb: Verb::Amend, kind: what.kind, name, result }
         }
         Action::DeleteJob { uid } => {
             let kind = target.key.kind();
@@ -147,6 +149,7 @@ async fn perform(shell: &Shell, target: &Target, action: Action) -> Effect {
 /// Why a child was not created.
 enum NotCreated {
     Refused(Refusal),
+    Taken(Refusal),
     Passing(String),
 }
 
@@ -154,6 +157,7 @@ impl From<NotCreated> for Trouble {
     fn from(why: NotCreated) -> Self {
         match why {
             NotCreated::Refused(refusal) => Self::Refused(refusal.message),
+            NotCreated::Taken(refusal) => Self::Taken(refusal.message),
             NotCreated::Passing(message) => Self::Passing(message),
         }
     }
@@ -171,13 +175,13 @@ async fn create(shell: &Shell, target: &Target, child: &Child) -> Result<Did, No
     let message = status.message.unwrap_or_else(|| answer.code.to_string());
     match meaning(Verb::Create, code, status.reason.as_deref().unwrap_or_default()) {
         Meaning::Taken => claim(shell, target, child).await,
-        Meaning::Refused => Err(refused(child, code, message)),
+        Meaning::Refused => Err(NotCreated::Refused(refusal(child, code, message))),
         Meaning::Done | Meaning::Gone | Meaning::Later => Err(NotCreated::Passing(message)),
     }
 }
 
-fn refused(child: &Child, code: u16, message: String) -> NotCreated {
-    NotCreated::Refused(Refusal { what: child.what, name: child.name.clone(), code, message })
+fn refusal(child: &Child, code: u16, message: String) -> Refusal {
+    Refusal { what: child.what, name: child.name.clone(), code, message }
 }
 
 /// Something of the wanted name is there. If it is ours, all is well: it may have been created by a request whose
@@ -197,7 +201,7 @@ async fn claim(shell: &Shell, target: &Target, child: &Child) -> Result<Did, Not
             "{} \"{}\" already exists and is controlled by {controller}",
             child.what.plural, child.name
         );
-        return Err(refused(child, 409, message));
+        return Err(NotCreated::Taken(refusal(child, 409, message)));
     }
     if learnt.known {
         return Ok(Did::Before);
@@ -253,7 +257,7 @@ fn judge(verb: Verb, answer: Result<Answer, api::Error>) -> Result<(Meaning, Ans
 fn remember(shell: &Shell, target: &Target, child: &Child, result: &Result<Did, NotCreated>) {
     match result {
         Ok(_) => shell.memory().cleared(&target.key, child.what, &child.name),
-        Err(NotCreated::Refused(refusal)) => {
+        Err(NotCreated::Refused(refusal) | NotCreated::Taken(refusal)) => {
             shell.counters().refused_writes.increment();
             let now = shell.now();
             shell.memory().refused(&target.key, target.spec, refusal.clone(), now);
@@ -269,7 +273,7 @@ fn learn(shell: &Shell, what: &Resource, raw: &str) -> Option<Learnt> {
     } else if *what == Resource::SERVICE {
         sinks::learn(&SERVICES, shell, raw).ok()
     } else {
-        None
+        extra(what).and_then(|extra| sinks::learn(extra, shell, raw).ok())
     }
 }
 
@@ -278,7 +282,13 @@ fn forget(shell: &Shell, what: &Resource, uid: &str) {
         shell.pods().remove(uid);
     } else if *what == Resource::SERVICE {
         shell.services().remove(uid);
+    } else if let Some(extra) = extra(what) {
+        (extra.cache)(shell).remove(uid);
     }
+}
+
+fn extra(what: &Resource) -> Option<&'static ChildResource<ExtraView>> {
+    EXTRAS.iter().find(|extra| extra.what == what)
 }
 
 /// An error and what caused it, in one line.

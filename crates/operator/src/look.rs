@@ -10,7 +10,8 @@ use trainyard_core::conditions::is_finished;
 use trainyard_core::decode::Undecodable;
 use trainyard_core::invalid::{InvalidJob, plan_invalid};
 use trainyard_core::{
-    Addressing, Catalog, Decoded, FieldError, Kind, Options, Plan, PodView, Seen, ServiceView, decode, plan,
+    Addressing, Around, Catalog, Decoded, ExtraView, FieldError, Kind, Options, Plan, PodView, Seen,
+    ServiceView, decode, plan,
 };
 
 use crate::{pod_wire, wire};
@@ -69,7 +70,11 @@ fn plan_valid(decoded: &Decoded, pods: &[PodView], services: &[ServiceView], now
         if decoded.job.record.ports.is_some() { Addressing::HostPorts } else { Addressing::Service };
     let options = Options { addressing, ..Options::default() };
     let job = &decoded.job;
-    let seen = Seen { job, pods, services, ports: None, failures: &[], options: &options, now };
+    // The rest is not looked at: it is taken to be there, as it should be.
+    let around = Around { job, running: &[], options: &options };
+    let extras: Vec<ExtraView> = decoded.framework.extras(around).iter().map(ExtraView::granted).collect();
+    let extras = &extras;
+    let seen = Seen { job, pods, services, extras, ports: None, failures: &[], options: &options, now };
     plan(decoded.framework, &seen)
 }
 

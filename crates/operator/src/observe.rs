@@ -9,12 +9,14 @@ use trainyard_core::conditions::is_finished;
 use trainyard_core::decode::Undecodable;
 use trainyard_core::invalid::{InvalidJob, plan_invalid};
 use trainyard_core::{
-    Addressing, Decoded, FieldError, Plan, PodView, PortSpace, Seen, ServiceView, WriteFailure, decode, plan,
+    Addressing, Decoded, ExtraView, FieldError, Plan, PodView, PortSpace, Seen, ServiceView, WriteFailure,
+    decode, plan,
 };
 
 use crate::jobs::Job;
 use crate::queue::Key;
 use crate::shell::Shell;
+use crate::sinks::EXTRAS;
 
 /// What is known of a job.
 #[derive(Debug)]
@@ -24,6 +26,7 @@ pub(crate) struct Observed {
     pub(crate) now: Timestamp,
     pods: Vec<PodView>,
     services: Vec<ServiceView>,
+    extras: Vec<ExtraView>,
     failures: Vec<WriteFailure>,
 }
 
@@ -39,8 +42,9 @@ pub(crate) fn observe(shell: &Shell, key: &Key) -> Option<Observed> {
     let job = shell.jobs().get(key)?.clone();
     let pods = shell.pods().of(&job.uid);
     let services = shell.services().of(&job.uid);
+    let extras = EXTRAS.iter().flat_map(|extra| (extra.cache)(shell).of(&job.uid)).collect();
     let failures = shell.memory().failures(key, job.spec);
-    Some(Observed { key: key.clone(), job, now: shell.now(), pods, services, failures })
+    Some(Observed { key: key.clone(), job, now: shell.now(), pods, services, extras, failures })
 }
 
 impl Observed {
@@ -73,6 +77,7 @@ impl Observed {
                 job: &decoded.job,
                 pods: &self.pods,
                 services: &self.services,
+                extras: &self.extras,
                 ports,
                 failures: &self.failures,
                 options,

@@ -12,7 +12,7 @@ use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, info, info_span};
 use trainyard_api::labels;
-use trainyard_core::{Addressing, Catalog, Kind, Resource};
+use trainyard_core::{Addressing, Catalog, GangScheduler, Kind, Resource};
 
 use crate::api::{self, Api};
 use crate::events::{self, Events, Post};
@@ -21,7 +21,7 @@ use crate::options::Options;
 use crate::queue::{Key, Next};
 use crate::reconcile::reconcile;
 use crate::shell::Shell;
-use crate::sinks::{ChildSink, JobSink, PODS, SERVICES};
+use crate::sinks::{ChildSink, EXTRAS, JobSink, PODS, SERVICES};
 use crate::watch::{Follower, Sink, Source};
 
 /// What is under way at the end gets this long to finish.
@@ -120,6 +120,11 @@ fn watch_all(shell: &Arc<Shell>) -> JoinSet<()> {
     follow(shell, &mut watches, child(PODS.what), pods);
     let services = ChildSink { shell: Arc::clone(shell), resource: &SERVICES };
     follow(shell, &mut watches, child(SERVICES.what), services);
+    for resource in EXTRAS.iter().filter(|resource| is_needed(shell, resource.what)) {
+        let what = resource.what;
+        let source = Source { name: format!("{}.{}", what.plural, what.group), ..child(what) };
+        follow(shell, &mut watches, source, ChildSink { shell: Arc::clone(shell), resource });
+    }
     for kind in &shell.kinds {
         let source = Source {
             name: format!("{}.{}", kind.plural, kind.group),
@@ -129,6 +134,14 @@ fn watch_all(shell: &Arc<Shell>) -> JoinSet<()> {
         follow(shell, &mut watches, source, JobSink { shell: Arc::clone(shell), kind });
     }
     watches
+}
+
+/// Whether any job may have such a child.
+fn is_needed(shell: &Shell, what: &Resource) -> bool {
+    let frameworks = shell.kinds.iter().filter_map(|kind| shell.catalog.0.framework(kind.framework));
+    let mut extras = frameworks.flat_map(|framework| framework.facts().extras.iter().copied());
+    let gang = shell.options.plan.gang.as_ref().map(GangScheduler::resource);
+    extras.any(|extra| extra == what) || gang == Some(what)
 }
 
 fn follow(shell: &Shell, watches: &mut JoinSet<()>, source: Source, sink: impl Sink + 'static) {

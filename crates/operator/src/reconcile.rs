@@ -79,7 +79,7 @@ fn troubled(shell: &Shell, effects: &[Effect]) -> bool {
         let (verb, kind, name) = (effect.verb, effect.kind, &effect.name);
         match &effect.result {
             Ok(Did::Now | Did::Before) => {}
-            Err(Trouble::Refused(message)) => {
+            Err(Trouble::Refused(message) | Trouble::Taken(message)) => {
                 warn!(?verb, kind, name, message, "refused");
                 again |= verb != Verb::Create;
             }

@@ -61,7 +61,8 @@ pub(crate) fn notices(effects: &[Effect]) -> Vec<Notice> {
             effects.iter().filter(|e| e.verb == wording.verb && e.kind == wording.kind).collect();
         [done(wording, &of_it), failed(wording, &of_it)]
     });
-    children.flatten().chain(effects.iter().filter_map(about_job)).collect()
+    let others = effects.iter().filter_map(|effect| about_extra(effect).or_else(|| about_job(effect)));
+    children.flatten().chain(others).chain(effects.iter().filter_map(taken)).collect()
 }
 
 fn done(wording: &Wording, effects: &[&Effect]) -> Option<Notice> {
@@ -83,6 +84,38 @@ fn failed(wording: &Wording, effects: &[&Effect]) -> Option<Notice> {
     Some(Notice::warning(wording.failed, format!("{}: {first}{rest}", wording.error)))
 }
 
+/// Of everything else only trouble is told, and the end of a gang.
+fn about_extra(effect: &Effect) -> Option<Notice> {
+    let wanted = [Resource::POD.kind, Resource::SERVICE.kind];
+    if wanted.contains(&effect.kind) || effect.verb == Verb::DeleteJob {
+        return None;
+    }
+    let (kind, name) = (effect.kind, &effect.name);
+    match (effect.verb, refusal(effect)) {
+        (Verb::Create, Some(_)) if matches!(effect.result, Err(Trouble::Taken(_))) => None,
+        (Verb::Create | Verb::Amend, Some(why)) => {
+            Some(Notice::warning(format!("FailedCreate{kind}"), format!("Error creating: {why}")))
+        }
+        (Verb::Delete, Some(why)) => {
+            Some(Notice::warning(format!("FailedDelete{kind}"), format!("Error deleting: {why}")))
+        }
+        (Verb::Delete, None) if effect.result == Ok(Did::Now) && kind == Resource::VOLCANO_GANG.kind => {
+            Some(Notice::normal(event::DELETED_GANG, format!("Deleted PodGroup: {name}")))
+        }
+        _ => None,
+    }
+}
+
+/// An account that is there already will do; anything else of that name stands in the way.
+fn taken(effect: &Effect) -> Option<Notice> {
+    match &effect.result {
+        Err(Trouble::Taken(why)) if effect.kind != Resource::SERVICE_ACCOUNT.kind => {
+            Some(Notice::warning(event::RESOURCE_EXISTS, why.as_str()))
+        }
+        _ => None,
+    }
+}
+
 fn about_job(effect: &Effect) -> Option<Notice> {
     if effect.verb != Verb::DeleteJob {
         return None;
@@ -100,7 +133,7 @@ fn about_job(effect: &Effect) -> Option<Notice> {
 
 fn refusal(effect: &Effect) -> Option<&str> {
     match &effect.result {
-        Err(Trouble::Refused(message)) => Some(message),
+        Err(Trouble::Refused(message) | Trouble::Taken(message)) => Some(message),
         Err(Trouble::Passing(_)) | Ok(_) => None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use trainyard_core::{Catalog, Kind, PodView, ServiceView};
+use trainyard_core::{Catalog, ExtraView, Kind, PodView, ServiceView};
 
 use crate::api::Api;
 use crate::children::Children;
@@ -34,8 +34,24 @@ pub(crate) struct Shell {
     jobs: Mutex<Jobs>,
     pods: Mutex<Children<PodView>>,
     services: Mutex<Children<ServiceView>>,
+    extras: Extras,
     memory: Mutex<Memory>,
     ports: Mutex<PortBook>,
+}
+
+/// Children of one resource that is neither pods nor services.
+pub(crate) type Cache = Mutex<Children<ExtraView>>;
+
+/// One cache for each: how far a watch has come is known of one resource only.
+#[derive(Debug, Default)]
+pub(crate) struct Extras {
+    pub(crate) config_maps: Cache,
+    pub(crate) accounts: Cache,
+    pub(crate) roles: Cache,
+    pub(crate) bindings: Cache,
+    pub(crate) autoscalers: Cache,
+    pub(crate) volcano_gangs: Cache,
+    pub(crate) plugins_gangs: Cache,
 }
 
 /// `Catalog` has no `Debug`.
@@ -75,6 +91,7 @@ impl Shell {
             jobs: Mutex::default(),
             pods: Mutex::default(),
             services: Mutex::default(),
+            extras: Extras::default(),
             memory: Mutex::default(),
             ports: Mutex::new(PortBook::new(options.ports)),
             options,
@@ -129,6 +146,10 @@ impl Shell {
 
     pub(crate) fn services(&self) -> MutexGuard<'_, Children<ServiceView>> {
         lock(&self.services)
+    }
+
+    pub(crate) fn extras(&self, choose: fn(&Extras) -> &Cache) -> MutexGuard<'_, Children<ExtraView>> {
+        lock(choose(&self.extras))
     }
 
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard};
 
-use trainyard_core::{Kind, PodView, Resource, ServiceView};
+use trainyard_core::{ExtraView, Kind, PodView, Resource, ServiceView};
 
 use crate::children::{Children, View};
 use crate::jobs::Job;
@@ -91,6 +91,45 @@ pub(crate) static PODS: ChildResource<PodView> =
 /// Services.
 pub(crate) static SERVICES: ChildResource<ServiceView> =
     ChildResource { what: &Resource::SERVICE, read: |raw, _| wire::service(raw), cache: Shell::services };
+
+/// Everything else that a job may control.
+pub(crate) static EXTRAS: [ChildResource<ExtraView>; 7] = [
+    ChildResource {
+        what: &Resource::CONFIG_MAP,
+        read: |raw, _| wire::extra(&Resource::CONFIG_MAP, raw),
+        cache: |shell| shell.extras(|extras| &extras.config_maps),
+    },
+    ChildResource {
+        what: &Resource::SERVICE_ACCOUNT,
+        read: |raw, _| wire::extra(&Resource::SERVICE_ACCOUNT, raw),
+        cache: |shell| shell.extras(|extras| &extras.accounts),
+    },
+    ChildResource {
+        what: &Resource::ROLE,
+        read: |raw, _| wire::extra(&Resource::ROLE, raw),
+        cache: |shell| shell.extras(|extras| &extras.roles),
+    },
+    ChildResource {
+        what: &Resource::ROLE_BINDING,
+        read: |raw, _| wire::extra(&Resource::ROLE_BINDING, raw),
+        cache: |shell| shell.extras(|extras| &extras.bindings),
+    },
+    ChildResource {
+        what: &Resource::AUTOSCALER,
+        read: |raw, _| wire::extra(&Resource::AUTOSCALER, raw),
+        cache: |shell| shell.extras(|extras| &extras.autoscalers),
+    },
+    ChildResource {
+        what: &Resource::VOLCANO_GANG,
+        read: |raw, _| wire::extra(&Resource::VOLCANO_GANG, raw),
+        cache: |shell| shell.extras(|extras| &extras.volcano_gangs),
+    },
+    ChildResource {
+        what: &Resource::PLUGINS_GANG,
+        read: |raw, _| wire::extra(&Resource::PLUGINS_GANG, raw),
+        cache: |shell| shell.extras(|extras| &extras.plugins_gangs),
+    },
+];
 
 impl<V: View + Send> Sink for ChildSink<V> {
     fn begin_list(&self, version: u64) {

@@ -5,8 +5,10 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde::de::Error as _;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use trainyard_core::{Kind, ServiceView};
+use std::sync::Arc;
+use trainyard_core::{ExtraView, Kind, Resource, ServiceView};
 
 use crate::queue::Key;
 
@@ -155,6 +157,23 @@ pub(crate) fn service(raw: &str) -> Result<(Meta, ServiceView), serde_json::Erro
         name: meta.name.clone(),
         uid: meta.uid.clone(),
         deleting: meta.deletion_timestamp.is_some(),
+    };
+    Ok((meta, view))
+}
+
+/// Any other child as it comes in.
+pub(crate) fn extra(what: &'static Resource, raw: &str) -> Result<(Meta, ExtraView), serde_json::Error> {
+    let meta = meta(raw)?;
+    let mut content: Value = serde_json::from_str(raw)?;
+    if let Some(members) = content.as_object_mut() {
+        members.remove("metadata");
+    }
+    let view = ExtraView {
+        what,
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+        deleting: meta.deletion_timestamp.is_some(),
+        content: Arc::new(content),
     };
     Ok((meta, view))
 }

@@ -31,6 +31,11 @@ pub fn jax(name: &str) -> Job {
     Job::new("JAXJob", "jaxReplicaSpecs", "jax", name)
 }
 
+/// An MPIJob without replicas.
+pub fn mpi(name: &str) -> Job {
+    Job::new("MPIJob", "mpiReplicaSpecs", "mpi", name)
+}
+
 /// A TFJob without replicas.
 pub fn tf(name: &str) -> Job {
     Job::new("TFJob", "tfReplicaSpecs", "tensorflow", name)
@@ -64,6 +69,11 @@ impl Job {
     /// One Master.
     pub fn master(self) -> Self {
         self.role("Master", 1)
+    }
+
+    /// One Launcher.
+    pub fn launcher(self) -> Self {
+        self.role("Launcher", 1)
     }
 
     /// One Chief.

@@ -29,6 +29,6 @@ pub mod watch;
 pub use crds::Crds;
 pub use faults::{Faults, Rates};
 pub use gate::{Death, Moment};
-pub use jobs::{Job, jax, paddle, pytorch, tf, xgboost};
+pub use jobs::{Job, jax, mpi, paddle, pytorch, tf, xgboost};
 pub use kubelet::{End, Exit, History, PodInfo, PodScript, Run};
 pub use plane::{Plane, World};

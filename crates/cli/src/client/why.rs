@@ -66,7 +66,7 @@ impl Family {
         let named = |action: &Action| match action {
             Action::Create(child) => format!("create {} {}", child.what.kind, child.name),
             Action::Delete { what, name, .. } => format!("delete {} {name}", what.kind),
-            Action::Amend { .. } => "amend a pod".to_owned(),
+            Action::Amend { what, .. } => format!("amend a {}", what.kind.to_lowercase()),
             Action::DeleteJob { .. } => "delete the job".to_owned(),
         };
         let actions = &self.look.plan.actions;

@@ -21,6 +21,7 @@ static FACTS: Facts = Facts {
     port: 6666,
     restart: RestartPolicy::Never,
     rendezvous: Rendezvous::Leader,
+    ..Facts::USUAL
 };
 
 impl Framework for Jax {

@@ -25,6 +25,7 @@ static FACTS: Facts = Facts {
     restart: RestartPolicy::OnFailure,
     // On one machine whoever comes first holds the common address, and nobody knows who that was.
     rendezvous: Rendezvous::Everyone,
+    ..Facts::USUAL
 };
 
 const MASTER: &str = "Master";

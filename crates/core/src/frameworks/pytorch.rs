@@ -4,14 +4,17 @@
 //! workers meet at worker 0 (or where the policy says) and any worker's success is the job's. Both get torchrun's
 //! `PET_*` variables.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trainyard_api::{ElasticPolicy, RestartPolicy};
 
+use crate::action::{Child, Resource};
+use crate::extra::{Around, owned};
 use crate::field_error::FieldError;
 use crate::framework::{Elastic, Facts, Framework, Rendezvous, Verdict, by_decider, has_leader};
 use crate::job::{JobView, Slot};
 use crate::net::Net;
 use crate::pod_draft::PodDraft;
+use crate::seen::Helpers;
 use crate::steps::tally::Tally;
 
 /// See the module.
@@ -27,6 +30,8 @@ static FACTS: Facts = Facts {
     port: 23456,
     restart: RestartPolicy::OnFailure,
     rendezvous: Rendezvous::Leader,
+    extras: &[&Resource::AUTOSCALER],
+    ..Facts::USUAL
 };
 
 const MASTER: &str = "Master";
@@ -52,6 +57,16 @@ impl Framework for PyTorch {
         for (name, value) in env {
             pod.set_env_everywhere(name, value);
         }
+        if let Some(master) = job.role(MASTER).filter(|_| slot.role.name == WORKER && net.by_service()) {
+            let host = net.host(Slot { role: master, index: 0 });
+            for container in waiting(net.helpers(), &host) {
+                pod.push_spec("initContainers", container);
+            }
+        }
+    }
+
+    fn extras(&self, around: Around<'_>) -> Vec<Child> {
+        elastic_policy(around.job).and_then(|policy| autoscaler(around.job, &policy)).into_iter().collect()
     }
 
     fn verdict(&self, job: &JobView, tally: &Tally) -> Verdict {
@@ -108,6 +123,55 @@ impl Framework for PyTorch {
         let workers = job.role(WORKER).map(|role| role.replicas);
         Elastic::of(policy.min_replicas, policy.max_replicas, workers)
     }
+}
+
+/// Workers wait until the master's name is known: many programs give up when it is not.
+fn waiting(helpers: &Helpers, master: &str) -> Vec<Value> {
+    let tries = helpers.wait_tries;
+    if let Some(template) = &helpers.wait_template {
+        let values = [master.to_owned(), helpers.wait_image.clone(), tries.to_string()];
+        let fill = |text: &str| {
+            let words = Helpers::VARIABLES.iter().map(|(_, word)| word).zip(&values);
+            words.fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
+        };
+        return template.iter().map(|container| filled(container, &fill)).collect();
+    }
+    let script = format!(
+        "err=1;for i in $(seq {tries}); do if nslookup {master}; then err=0 && break; fi;echo waiting for master; \
+         sleep 2; done; exit $err"
+    );
+    let resources = json!({
+        "limits": { "cpu": "100m", "memory": "20Mi" },
+        "requests": { "cpu": "50m", "memory": "10Mi" },
+    });
+    vec![json!({
+        "name": "init-pytorch", "image": helpers.wait_image, "imagePullPolicy": "IfNotPresent",
+        "resources": resources, "command": ["sh", "-c", script],
+    })]
+}
+
+/// A template with its variables filled in, wherever a text has one.
+fn filled(value: &Value, fill: &impl Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => fill(text).into(),
+        Value::Array(items) => items.iter().map(|item| filled(item, fill)).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), filled(value, fill))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// Scales the workers by the user's metrics, if there are any.
+fn autoscaler(job: &JobView, policy: &ElasticPolicy) -> Option<Child> {
+    let metrics = policy.metrics.as_ref()?;
+    let target = json!({ "apiVersion": job.kind.api_version(), "kind": job.kind.name, "name": job.name });
+    let mut spec =
+        json!({ "scaleTargetRef": target, "maxReplicas": policy.max_replicas, "metrics": metrics });
+    if let (Some(min), Some(spec)) = (policy.min_replicas, spec.as_object_mut()) {
+        spec.insert("minReplicas".into(), min.into());
+    }
+    Some(owned(job, &Resource::AUTOSCALER, &job.name, json!({ "spec": spec })))
 }
 
 /// The policy in its typed form. That it decodes was checked with the whole spec.

@@ -30,6 +30,7 @@ static FACTS: Facts = Facts {
     port: 2222,
     restart: RestartPolicy::Never,
     rendezvous: Rendezvous::Everyone,
+    ..Facts::USUAL
 };
 
 impl Framework for TensorFlow {

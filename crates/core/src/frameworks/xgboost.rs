@@ -22,6 +22,7 @@ static FACTS: Facts = Facts {
     port: 9999,
     restart: RestartPolicy::Never,
     rendezvous: Rendezvous::Leader,
+    ..Facts::USUAL
 };
 
 const MASTER: &str = "Master";

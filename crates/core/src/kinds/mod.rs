@@ -1,6 +1,7 @@
 //! The kinds, one file each. To add one: a file here, and a line in [`ALL`].
 
 mod jaxjob;
+mod mpijob;
 mod paddlejob;
 mod pytorchjob;
 mod tfjob;
@@ -10,4 +11,4 @@ use crate::kind::Kind;
 
 /// Every kind this build knows, sorted by name.
 pub static ALL: &[&Kind] =
-    &[&jaxjob::KIND, &paddlejob::KIND, &pytorchjob::KIND, &tfjob::KIND, &xgboostjob::KIND];
+    &[&jaxjob::KIND, &mpijob::KIND, &paddlejob::KIND, &pytorchjob::KIND, &tfjob::KIND, &xgboostjob::KIND];

@@ -11,6 +11,7 @@ use crate::net::Net;
 use crate::pod_draft::PodDraft;
 use crate::record::Record;
 use crate::seen::Options;
+use crate::steps::gang;
 
 /// A replica's pod.
 pub(crate) fn pod(
@@ -23,7 +24,7 @@ pub(crate) fn pod(
     let facts = framework.facts();
     let name = slot.child_name(job);
     let mut draft = PodDraft::new(&slot.role.template, &name, &job.namespace);
-    for (key, value) in names::labels(job, &slot.role.label, slot.index) {
+    for (key, value) in names::labels(job, slot) {
         draft.set_label(key, value);
     }
     if framework.is_master(job, slot) {
@@ -43,6 +44,9 @@ pub(crate) fn pod(
     let net = Net::new(job, options, record.ports);
     draft.set_spec("restartPolicy", restart_in_place(framework, job, slot, &net).of_pod());
     framework.wire(job, slot, &net, &mut draft);
+    if let Some(scheduler) = &options.gang {
+        gang::decorate(scheduler, job, &slot.role.label, &mut draft);
+    }
     if let Some(port) = net.host_port(slot) {
         draft.set_host_port(facts.container, facts.port_name, port);
     }
@@ -65,15 +69,19 @@ fn restart_in_place(
 
 /// How many pods have to be placed together. Replicas that are done will not come again.
 pub(crate) fn gang_size(job: &JobView, record: &Record) -> u32 {
-    let left = job.slots().filter(|slot| !record.is_finished(&slot.role.name, slot.index)).count();
-    let left = u32::try_from(left).unwrap_or(u32::MAX);
+    let left = u32::try_from(left(job, record)).unwrap_or(u32::MAX);
     job.policy.min_available.map_or(left, |min| min.min(left))
+}
+
+/// Replicas that are not done.
+pub(crate) fn left(job: &JobView, record: &Record) -> usize {
+    job.slots().filter(|slot| !record.is_finished(&slot.role.name, slot.index)).count()
 }
 
 /// A replica's headless service, with every port of the training container.
 pub(crate) fn service(facts: &Facts, job: &JobView, slot: Slot<'_>) -> Child {
     let name = slot.child_name(job);
-    let labels = names::labels(job, &slot.role.label, slot.index);
+    let labels = names::labels(job, slot);
     let body = json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -116,7 +124,7 @@ fn ports(facts: &Facts, slot: Slot<'_>) -> Vec<Value> {
     list
 }
 
-fn owner(job: &JobView) -> Value {
+pub(crate) fn owner(job: &JobView) -> Value {
     json!([{
         "apiVersion": job.kind.api_version(),
         "kind": job.kind.name,

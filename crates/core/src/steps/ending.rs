@@ -4,7 +4,7 @@ use trainyard_api::ConditionStatus;
 use trainyard_api::reasons::suffix;
 
 use crate::conditions::{self, types};
-use crate::framework::has_leader;
+use crate::framework::{decider, has_leader};
 use crate::kind::Wording;
 use crate::plan::Draft;
 use crate::report::Notice;
@@ -18,6 +18,7 @@ pub(crate) fn succeed(draft: &mut Draft<'_>) {
     draft.set_condition(types::SUCCEEDED, ConditionStatus::TRUE, suffix::SUCCEEDED, &message);
     draft.tell(Notice::normal(draft.job().kind.reason(suffix::SUCCEEDED), &message));
     status::count(draft);
+    forget_servants(draft);
     for replicas in draft.status.replica_statuses.values_mut() {
         // Replicas that merely served the others have done their part too.
         let all = replicas.succeeded.unwrap_or(0).saturating_add(replicas.active.unwrap_or(0));
@@ -38,7 +39,22 @@ pub(crate) fn fail(draft: &mut Draft<'_>, message: &str) {
     draft.set_condition(types::FAILED, ConditionStatus::TRUE, suffix::FAILED, message);
     draft.tell(Notice::normal(draft.job().kind.reason(suffix::FAILED), message));
     status::count(draft);
+    let facts = draft.framework.facts();
+    if decider(facts, draft.job()).is_some_and(|role| draft.tally.of(role).failed > 0) {
+        forget_servants(draft);
+    }
     end(draft, "failed", message);
+}
+
+/// Where only the deciding replica's end means anything, the others are not counted after it.
+fn forget_servants(draft: &mut Draft<'_>) {
+    let facts = draft.framework.facts();
+    let decider = decider(facts, draft.job());
+    let servants =
+        draft.status.replica_statuses.iter_mut().filter(|(role, _)| Some(role.as_str()) != decider);
+    for (_, replicas) in servants.filter(|_| !facts.servants_count) {
+        (replicas.active, replicas.succeeded, replicas.failed) = (None, None, None);
+    }
 }
 
 fn end(draft: &mut Draft<'_>, step: &'static str, message: &str) {

@@ -6,6 +6,8 @@ pub(crate) mod created;
 pub(crate) mod deadline;
 pub(crate) mod ending;
 pub(crate) mod exits;
+pub(crate) mod extras;
+pub(crate) mod gang;
 pub(crate) mod ownership;
 pub(crate) mod ports;
 pub(crate) mod replicas;

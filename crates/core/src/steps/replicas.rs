@@ -14,8 +14,8 @@ use crate::names;
 use crate::plan::{Draft, Flow};
 use crate::pod::{Phase, PodView};
 use crate::report::Notice;
-use crate::steps::build;
 use crate::steps::tally::is_current;
+use crate::steps::{build, gang};
 
 /// Delay before the second restart of a replica; it doubles with each further one.
 const FIRST_DELAY: i64 = 10;
@@ -116,7 +116,7 @@ fn amend(draft: &mut Draft<'_>) {
         let Some(pod) = draft.slots.pod(slot).filter(|pod| pod.deleting.is_none()) else { continue };
         let mut metadata = Map::new();
         if !pod.labelled {
-            metadata.insert("labels".into(), json!(names::labels(job, &slot.role.label, slot.index)));
+            metadata.insert("labels".into(), json!(names::labels(job, slot)));
         }
         if pod.phase == Phase::Pending && pod.gang.is_some_and(|size| size != gang) {
             metadata.insert("annotations".into(), json!({ labels::GANG_SIZE: gang.to_string() }));
@@ -126,7 +126,7 @@ fn amend(draft: &mut Draft<'_>) {
         }
         metadata.insert("uid".into(), json!(&*pod.uid));
         let (name, uid) = (pod.name.to_string(), pod.uid.to_string());
-        draft.act(Action::Amend { name, uid, patch: json!({ "metadata": metadata }) });
+        draft.act(Action::Amend { what: &Resource::POD, name, uid, patch: json!({ "metadata": metadata }) });
     }
 }
 
@@ -146,7 +146,7 @@ fn create(draft: &mut Draft<'_>, occupied: &BTreeSet<String>) {
         draft.say("replicas", format!("no pod is created: {why}"));
         return;
     }
-    let mut overwritten = false;
+    let (mut created, mut overwritten) = (false, false);
     for slot in missing {
         let name = slot.child_name(job);
         if let Gate::Closed(why) = draft.framework.may_start(job, &draft.tally, slot) {
@@ -155,7 +155,11 @@ fn create(draft: &mut Draft<'_>, occupied: &BTreeSet<String>) {
             overwritten |= slot.role.template.pointer("/spec/restartPolicy").is_some_and(Value::is_string);
             let pod = build::pod(draft.framework, job, slot, &draft.record, draft.seen.options);
             draft.act(Action::Create(pod));
+            created = true;
         }
+    }
+    if created {
+        gang::tell_other_scheduler(draft);
     }
     if overwritten {
         let message = "Restart policy in pod template overridden by restart policy in replica spec";

@@ -9,7 +9,7 @@ use crate::seen::Addressing;
 use crate::steps::{build, replicas};
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
-    if draft.seen.options.addressing != Addressing::Service {
+    if draft.seen.options.addressing != Addressing::Service || !draft.framework.facts().services {
         return Flow::Go;
     }
     let job = draft.job();

@@ -7,6 +7,7 @@ use crate::action::Why;
 use crate::conditions::{is_true, types};
 use crate::plan::{Draft, Flow};
 use crate::report::Notice;
+use crate::steps::extras;
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     if draft.job().policy.suspend {
@@ -32,6 +33,7 @@ fn suspend(draft: &mut Draft<'_>) {
     for service in draft.seen.services {
         draft.delete_service(service, Why::Suspended);
     }
+    extras::suspended(draft);
     for replicas in draft.status.replica_statuses.values_mut() {
         replicas.active = None;
     }

@@ -3,11 +3,12 @@
 use serde_json::json;
 use trainyard_api::CleanPodPolicy;
 
-use crate::action::{Action, Why};
+use crate::action::{Action, Resource, Why};
 use crate::conditions::is_finished;
 use crate::job::add_seconds;
 use crate::plan::{Draft, Flow};
 use crate::pod::Phase;
+use crate::steps::extras;
 
 /// The smallest deadline a pod can have.
 const PASSED: i64 = 1;
@@ -27,6 +28,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
 /// What follows from the end of a job, whether it ended long ago or in this very plan.
 pub(crate) fn after_end(draft: &mut Draft<'_>) {
     clean_up(draft);
+    extras::ended(draft);
     time_to_live(draft);
 }
 
@@ -67,7 +69,8 @@ fn stop_restarts(draft: &mut Draft<'_>) {
             continue;
         }
         let patch = json!({ "metadata": { "uid": &*pod.uid }, "spec": { "activeDeadlineSeconds": PASSED } });
-        draft.act(Action::Amend { name: pod.name.to_string(), uid: pod.uid.to_string(), patch });
+        let (name, uid) = (pod.name.to_string(), pod.uid.to_string());
+        draft.act(Action::Amend { what: &Resource::POD, name, uid, patch });
     }
 }
 

@@ -22,6 +22,9 @@ fn options(manifest: &str) -> Options {
             Some(("clusterDomain", domain)) => options.cluster_domain = Some(domain.into()),
             Some(("gangOnPods", "true")) => options.gang_on_pods = true,
             Some(("hostPorts", "true")) => options.addressing = Addressing::HostPorts,
+            Some(("gang", name)) => options.gang = GangScheduler::named(name),
+            Some(("waitImage", image)) => options.helpers.wait_image = image.into(),
+            Some(("kubectlImage", image)) => options.helpers.kubectl_image = image.into(),
             _ => panic!("unknown option line: {line}"),
         }
     }
@@ -54,10 +57,13 @@ fn render(manifest: &str) -> String {
 /// What a job becomes on a machine whose ports are all free.
 fn on_ports(decoded: &Decoded, options: &Options) -> (Vec<FieldError>, Vec<Child>) {
     let space = PortSpace { first: 20_000, last: 29_999, taken: Vec::new() };
+    let around = Around { job: &decoded.job, running: &[], options };
+    let granted: Vec<ExtraView> = decoded.framework.extras(around).iter().map(ExtraView::granted).collect();
     let seen = Seen {
         job: &decoded.job,
         pods: &[],
         services: &[],
+        extras: &granted,
         ports: Some(&space),
         failures: &[],
         options,

@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) job: Option<Arc<JobView>>,
     pub(crate) pods: BTreeMap<String, TruePod>,
     pub(crate) services: BTreeMap<String, ServiceView>,
+    /// By kind and name.
+    pub(crate) extras: BTreeMap<(&'static str, String), ExtraView>,
 }
 
 /// An exit code that never comes: the replica runs on.
@@ -92,7 +94,12 @@ impl World {
         let addressing = if spec.host_ports { Addressing::HostPorts } else { Addressing::Service };
         let mut job = decoded.job;
         job.resource_version = "1".into();
-        let state = State { job: Some(Arc::new(job)), pods: BTreeMap::new(), services: BTreeMap::new() };
+        let state = State {
+            job: Some(Arc::new(job)),
+            pods: BTreeMap::new(),
+            services: BTreeMap::new(),
+            extras: BTreeMap::new(),
+        };
         Self {
             history: VecDeque::from([Arc::new(state.clone())]),
             state,
@@ -134,14 +141,22 @@ impl World {
         let job = back(job_age).job.clone()?;
         let pods: Vec<PodView> = back(pod_age).pods.values().map(|pod| pod.view.clone()).collect();
         let services: Vec<ServiceView> = back(pod_age).services.values().cloned().collect();
-        Some((self.plan_of(&job, &pods, &services), job))
+        let extras: Vec<ExtraView> = back(pod_age).extras.values().cloned().collect();
+        Some((self.plan_of(&job, &pods, &services, &extras), job))
     }
 
-    pub(crate) fn plan_of(&self, job: &JobView, pods: &[PodView], services: &[ServiceView]) -> Plan {
+    pub(crate) fn plan_of(
+        &self,
+        job: &JobView,
+        pods: &[PodView],
+        services: &[ServiceView],
+        extras: &[ExtraView],
+    ) -> Plan {
         let seen = Seen {
             job,
             pods,
             services,
+            extras,
             ports: Some(&self.ports),
             failures: &[],
             options: &self.options,
@@ -203,6 +218,7 @@ impl World {
     fn act(&mut self, action: &Action) {
         match action {
             Action::Create(child) if child.what == &Resource::POD => self.create_pod(child),
+            Action::Create(child) if child.what != &Resource::SERVICE => self.create_extra(child),
             Action::Create(child) => {
                 let uid = self.uid();
                 let view = ServiceView { name: child.name.as_str().into(), uid, deleting: false };
@@ -217,12 +233,26 @@ impl World {
                     self.state.pods.remove(name);
                 }
             }
+            Action::Delete { what, name, uid, .. } if *what != &Resource::SERVICE => {
+                let key = (what.kind, name.clone());
+                if self.state.extras.get(&key).is_some_and(|extra| *extra.uid == **uid) {
+                    self.state.extras.remove(&key);
+                }
+            }
             Action::Delete { name, uid, .. } => {
                 if self.state.services.get(name).is_some_and(|s| *s.uid == **uid) {
                     self.state.services.remove(name);
                 }
             }
-            Action::Amend { name, uid, patch } => {
+            Action::Amend { what, name, uid, patch } if *what != &Resource::POD => {
+                let extra = self.state.extras.get_mut(&(what.kind, name.clone()));
+                if let Some(extra) = extra.filter(|extra| *extra.uid == **uid) {
+                    let members = patch.as_object().unwrap().iter().filter(|(name, _)| *name != "metadata");
+                    let content = Arc::make_mut(&mut extra.content).as_object_mut().unwrap();
+                    content.extend(members.map(|(name, value)| (name.clone(), value.clone())));
+                }
+            }
+            Action::Amend { name, uid, patch, .. } => {
                 let pointer = format!("/metadata/annotations/{}", labels::GANG_SIZE.replace('/', "~1"));
                 let gang = patch.pointer(&pointer).and_then(Value::as_str).and_then(|n| n.parse().ok());
                 if let Some(pod) = self.state.pods.get_mut(name).filter(|pod| *pod.view.uid == **uid) {
@@ -233,7 +263,12 @@ impl World {
                 }
             }
             Action::DeleteJob { .. } => {
-                self.state = State { job: None, pods: BTreeMap::new(), services: BTreeMap::new() };
+                self.state = State {
+                    job: None,
+                    pods: BTreeMap::new(),
+                    services: BTreeMap::new(),
+                    extras: BTreeMap::new(),
+                };
             }
         }
         self.changed();
@@ -242,6 +277,13 @@ impl World {
     fn uid(&mut self) -> Box<str> {
         self.next_uid += 1;
         format!("uid-{}", self.next_uid).into()
+    }
+
+    fn create_extra(&mut self, child: &Child) {
+        let uid = self.uid();
+        let (name, content) = (child.name.as_str().into(), Arc::new(child.body.clone()));
+        let view = ExtraView { what: child.what, name, uid, deleting: false, content };
+        self.state.extras.entry((child.what.kind, child.name.clone())).or_insert(view);
     }
 
     fn create_pod(&mut self, child: &Child) {

@@ -122,7 +122,7 @@ async fn what_exists_and_is_ours_is_success() {
 async fn what_exists_and_is_not_ours_is_a_refusal_that_names_the_owner() {
     let replies = vec![status(409, "AlreadyExists", "exists"), Reply::Json(200, pod("other", true, "7"))];
     let (result, shell, _) = one(create(), replies).await;
-    let Err(Trouble::Refused(message)) = result else { panic!("{result:?}") };
+    let Err(Trouble::Taken(message)) = result else { panic!("{result:?}") };
     assert_eq!(message, "pods \"p\" already exists and is controlled by PyTorchJob j (other)");
     assert_eq!(failures(&shell), [(409, 1)]);
 }
@@ -196,7 +196,12 @@ async fn a_job_is_deleted_in_the_background_and_a_pod_is_amended_by_merge_patch(
     assert_eq!(result, Ok(Did::Now));
     assert_eq!(script.asked(), ["DELETE /apis/kubeflow.org/v1/namespaces/ns/pytorchjobs/j"]);
     assert_eq!(script.bodies()[0]["propagationPolicy"], "Background");
-    let amend = Action::Amend { name: "p".into(), uid: "pod-uid".into(), patch: json!({ "a": 1 }) };
+    let amend = Action::Amend {
+        what: &Resource::POD,
+        name: "p".into(),
+        uid: "pod-uid".into(),
+        patch: json!({ "a": 1 }),
+    };
     let (result, shell, script) = one(amend, vec![Reply::Json(200, pod(UID, true, "9"))]).await;
     assert_eq!(result, Ok(Did::Now));
     assert_eq!(script.asked(), ["PATCH /api/v1/namespaces/ns/pods/p"]);

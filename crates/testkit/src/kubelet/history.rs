@@ -54,9 +54,14 @@ impl History {
         self.lock().clone()
     }
 
+    /// Runs of replicas: of first containers, without what prepares or accompanies them.
+    pub fn replica_runs(&self) -> Vec<Run> {
+        self.runs().into_iter().filter(|run| run.main).collect()
+    }
+
     /// Runs of the replica whose pod has this name: of first containers, in place or anew.
     pub fn runs_of(&self, pod: &str) -> Vec<Run> {
-        self.runs().into_iter().filter(|run| run.main && run.pod.name == pod).collect()
+        self.replica_runs().into_iter().filter(|run| run.pod.name == pod).collect()
     }
 
     /// How often the replica ran.

@@ -168,7 +168,8 @@ impl Plane {
         reasons
     }
 
-    async fn list(&self, path: &str) -> Vec<Value> {
+    /// The objects of a collection as they are stored now.
+    pub async fn list(&self, path: &str) -> Vec<Value> {
         let mut list = self.rest.get(path).await.expect("lists are answered");
         match list.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => items,
@@ -199,6 +200,25 @@ impl Plane {
         match tokio::time::timeout(PATIENCE, wait).await {
             Ok(world) => world,
             Err(_) => panic!("waited in vain until {what}\n{}", self.dump().await),
+        }
+    }
+
+    /// Waits until an object that the world does not show is as it should be; one that is not there is null.
+    pub async fn until_stored(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let look = async {
+            loop {
+                let object = self.rest.get(path).await.unwrap_or_default();
+                if holds(&object) {
+                    return object;
+                }
+                self.pass(Duration::from_secs(1)).await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, look).await {
+            Ok(object) => object,
+            Err(_) => {
+                panic!("waited in vain for {path}: {:#?}\n{}", self.rest.get(path).await, self.dump().await)
+            }
         }
     }
 

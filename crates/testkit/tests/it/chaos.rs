@@ -66,7 +66,7 @@ async fn outcome(plane: &Plane) -> Outcome {
     let world = plane.world();
     let summary = |job: &Value| (shape(job), job["status"]["replicaStatuses"].to_string());
     let mut runs = BTreeMap::new();
-    for run in plane.history().runs() {
+    for run in plane.history().replica_runs() {
         *runs.entry(run.pod.name).or_default() += 1;
     }
     Outcome {

@@ -79,7 +79,7 @@ async fn two_operators_on_one_cluster_do_no_harm() {
     plane.create(tf("a").workers(3).restart("ExitCode").backoff_limit(4)).await;
     let world = plane.finished("a").await;
     assert_eq!(world.shape("a"), "Created=T Running=F Failed=T");
-    let runs = plane.history().runs().len();
+    let runs = plane.history().replica_runs().len();
     assert!((5..=7).contains(&runs), "three at first, and four restarts at most: {runs}");
     assert!(plane.history().overlaps().is_empty());
     shutdown.cancel();

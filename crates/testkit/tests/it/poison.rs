@@ -37,7 +37,7 @@ async fn a_bad_job_fails_alone_among_a_hundred_good_ones() {
     assert!(failed["message"].as_str().unwrap().contains(PATH), "{failed}");
     assert!(world.job("bad").unwrap()["status"]["completionTime"].is_string());
     assert!(world.pods("bad").is_empty() && world.services("bad").is_empty());
-    assert_eq!(plane.history().runs().len(), 200);
+    assert_eq!(plane.history().replica_runs().len(), 200);
     assert_eq!(plane.operator_failure(), None);
 }
 

@@ -52,6 +52,7 @@ static FACTS: Facts = Facts {
     port: 7000,
     restart: RestartPolicy::Never,
     rendezvous: Rendezvous::Everyone,
+    ..Facts::USUAL
 };
 
 impl Framework for Ring {

@@ -27,8 +27,8 @@ async fn a_deleted_job_takes_its_children_along(crds: Crds) {
     let plane = plane(crds, |_| PodScript::runs()).await;
     plane.create(pytorch("a").master().workers(2)).await;
     plane.create(tf("b").workers(2)).await;
-    for (kind, job) in [("PyTorchJob", "a"), ("TFJob", "b")] {
-        plane.until("it runs", |w| w.is(job, "Running")).await;
+    for (kind, job, pods) in [("PyTorchJob", "a", 3), ("TFJob", "b", 2)] {
+        plane.until("it runs", |w| w.is(job, "Running") && w.in_phase(job, "Running") == pods).await;
         plane.delete(kind, job).await;
         plane
             .until("all is gone", |w| {
@@ -38,7 +38,7 @@ async fn a_deleted_job_takes_its_children_along(crds: Crds) {
     }
     plane.pass(Duration::from_secs(60)).await;
     assert!(plane.pods().await.is_empty(), "nothing is created for a job that is gone");
-    assert_eq!(plane.history().runs().len(), 5);
+    assert_eq!(plane.history().replica_runs().len(), 5);
 }
 
 async fn a_deleted_job_is_not_mistaken_for_its_successor(crds: Crds) {

@@ -97,7 +97,7 @@ async fn a_failed_job_stays_failed_whatever_happens(crds: Crds) {
     assert_eq!(after.job("a"), plane.job("TFJob", "a").await.as_ref());
     assert_eq!(after.job("a").unwrap()["status"], before.job("a").unwrap()["status"]);
     assert!(plane.pods().await.is_empty());
-    assert_eq!(plane.history().runs().len(), 2);
+    assert_eq!(plane.history().replica_runs().len(), 2);
 }
 
 async fn a_succeeded_job_never_starts_a_pod_again(crds: Crds) {
@@ -109,7 +109,7 @@ async fn a_succeeded_job_never_starts_a_pod_again(crds: Crds) {
     disturb(&plane, &["a-master-0", "a-worker-0"]).await;
     assert_eq!(plane.job("PyTorchJob", "a").await.as_ref(), before.job("a"));
     assert!(plane.pods().await.is_empty());
-    assert_eq!(plane.history().runs().len(), 2);
+    assert_eq!(plane.history().replica_runs().len(), 2);
 }
 
 async fn a_finished_worker_is_not_run_again(crds: Crds) {
@@ -142,7 +142,7 @@ async fn every_replica_is_created_once(crds: Crds) {
     plane.create(tf("a").chief().ps(2).workers(5).role("Evaluator", 1)).await;
     plane.finished("a").await;
     plane.settle().await;
-    let mut pods: Vec<String> = plane.history().runs().into_iter().map(|run| run.pod.name).collect();
+    let mut pods: Vec<String> = plane.history().replica_runs().into_iter().map(|run| run.pod.name).collect();
     assert_eq!(pods.len(), 9);
     pods.sort();
     pods.dedup();

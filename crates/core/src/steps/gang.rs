@@ -1,0 +1,136 @@
+//! A gang for schedulers that place all pods of a job or none: its size follows the job, and pods wait for it where the
+//! scheduler wants them to.
+
+use serde_json::{Map, Value, json};
+use trainyard_api::labels;
+use trainyard_api::reasons::event;
+
+use crate::action::Child;
+use crate::extra;
+use crate::job::JobView;
+use crate::plan::{Draft, Flow};
+use crate::pod_draft::PodDraft;
+use crate::quantity::{self, Quantity};
+use crate::record::Record;
+use crate::report::Notice;
+use crate::seen::GangScheduler;
+use crate::steps::{build, extras};
+
+/// The queue of a gang of which nobody says more.
+const QUEUE: &str = "default";
+
+pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
+    let Some(scheduler) = draft.seen.options.gang.as_ref() else {
+        return Flow::Go;
+    };
+    let gang = extras::find(draft, scheduler.resource(), &draft.job().name);
+    let text = |pointer: &str| gang.and_then(|gang| gang.content.pointer(pointer)).and_then(Value::as_str);
+    let (queue, phase) = (text("/spec/queue").unwrap_or_default(), text("/status/phase").unwrap_or_default());
+    let want = wanted(scheduler, draft.job(), &draft.record, queue);
+    let there = extras::settle(draft, &want);
+    let admitted = match scheduler {
+        GangScheduler::Volcano => !["", "Pending"].contains(&phase),
+        GangScheduler::Plugins(_) => true,
+    };
+    if !there {
+        draft.hold.get_or_insert_with(|| format!("PodGroup {} is not there yet", want.name));
+    } else if !admitted {
+        let queue = if queue.is_empty() { QUEUE } else { queue };
+        draft.hold.get_or_insert_with(|| format!("PodGroup {} waits in queue {queue}", want.name));
+    }
+    Flow::Go
+}
+
+/// The gang of a job. A queue that somebody chose stays.
+fn wanted(scheduler: &GangScheduler, job: &JobView, record: &Record, queue: &str) -> Child {
+    let policy = &job.policy.scheduling;
+    let left = u32::try_from(build::left(job, record)).unwrap_or(u32::MAX);
+    let members = job.policy.min_available.unwrap_or(left);
+    let mut spec = Map::new();
+    spec.insert("minMember".into(), members.into());
+    let resources = match &policy.min_resources {
+        Some(resources) => json!(resources),
+        None => resources(job, members),
+    };
+    spec.insert("minResources".into(), resources);
+    match scheduler {
+        GangScheduler::Volcano => {
+            let asked = policy.queue.as_deref().filter(|queue| !queue.is_empty());
+            let queue = if queue.is_empty() { asked.unwrap_or(QUEUE) } else { queue };
+            spec.insert("queue".into(), queue.into());
+            if let Some(class) = policy.priority_class.as_deref().filter(|class| !class.is_empty()) {
+                spec.insert("priorityClassName".into(), class.into());
+            }
+        }
+        GangScheduler::Plugins(_) => {
+            if let Some(seconds) = policy.schedule_timeout_seconds {
+                spec.insert("scheduleTimeoutSeconds".into(), seconds.into());
+            }
+        }
+    }
+    let mut child = extra::owned(job, scheduler.resource(), &job.name, json!({ "spec": spec }));
+    let annotations: Map<String, Value> = job
+        .annotations
+        .iter()
+        .filter(|(name, _)| *name != labels::RECORD)
+        .map(|(name, value)| (name.clone(), value.as_str().into()))
+        .collect();
+    if let (false, Some(metadata)) =
+        (annotations.is_empty(), child.body.get_mut("metadata").and_then(Value::as_object_mut))
+    {
+        metadata.insert("annotations".into(), Value::Object(annotations));
+    }
+    child
+}
+
+/// What the first members ask for together, in the order of the roles.
+fn resources(job: &JobView, members: u32) -> Value {
+    let mut sums: std::collections::BTreeMap<String, Quantity> = std::collections::BTreeMap::new();
+    let mut left = members;
+    for role in &job.roles {
+        let pods = role.replicas.min(left);
+        left -= pods;
+        let containers = role.template.pointer("/spec/containers").and_then(Value::as_array);
+        for container in containers.into_iter().flatten() {
+            let asked = ["/resources/requests", "/resources/limits"];
+            let amounts = asked.iter().find_map(|part| container.pointer(part)).and_then(Value::as_object);
+            for (name, amount) in amounts.into_iter().flatten() {
+                let amount = quantity::read(amount).unwrap_or_default().times(pods);
+                let sum = sums.entry(name.clone()).or_default();
+                *sum = sum.plus(amount);
+            }
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    Value::Object(sums.into_iter().map(|(name, sum)| (name, sum.render().into())).collect())
+}
+
+/// Tells a pod which gang it is in. A scheduler that the user chose stays.
+pub(crate) fn decorate(scheduler: &GangScheduler, job: &JobView, role: &str, pod: &mut PodDraft) {
+    pod.default_spec("schedulerName", scheduler.name());
+    match scheduler {
+        GangScheduler::Volcano => {
+            pod.set_annotation("scheduling.k8s.io/group-name", job.name.as_str());
+            pod.set_annotation("volcano.sh/task-spec", role);
+        }
+        GangScheduler::Plugins(_) => pod.set_label("scheduling.x-k8s.io/pod-group", job.name.as_str()),
+    }
+}
+
+/// Says so when pods are created that another scheduler places.
+pub(crate) fn tell_other_scheduler(draft: &mut Draft<'_>) {
+    let Some(scheduler) = draft.seen.options.gang.as_ref() else {
+        return;
+    };
+    let other = |template: &Value| {
+        let name = template.pointer("/spec/schedulerName").and_then(Value::as_str).unwrap_or_default();
+        !name.is_empty() && name != scheduler.name()
+    };
+    if draft.job().roles.iter().any(|role| other(&role.template)) {
+        let message =
+            "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten";
+        draft.tell(Notice::warning(event::TEMPLATE_SCHEDULER, message));
+    }
+}
