@@ -5,6 +5,7 @@ mod client;
 mod connect;
 mod crds;
 mod explain;
+mod helpers;
 mod local;
 mod manifests;
 mod operator;
@@ -35,6 +36,8 @@ enum Command {
     Operator(operator::Args),
     #[command(flatten)]
     Client(client::Command),
+    #[command(flatten)]
+    Helper(helpers::Command),
 }
 
 fn main() -> ExitCode {
@@ -43,12 +46,16 @@ fn main() -> ExitCode {
     if trainyard_node::shim::is_mode(&words) {
         return trainyard_node::shim::main(&words);
     }
+    if helpers::kubectl::is_meant(std::env::args_os().next()) {
+        return helpers::kubectl::main(words);
+    }
     let outcome = match Args::parse().command {
         Command::Local(command) => local::run(command),
         Command::Explain(args) => explain::run(&args),
         Command::Crds => crds::run(),
         Command::Operator(args) => operator::run(args),
         Command::Client(command) => client::run(command),
+        Command::Helper(command) => helpers::run(command),
     };
     outcome.unwrap_or_else(|error| {
         complain(&format!("{error:#}"));

@@ -37,29 +37,33 @@ pub(crate) struct Args {
 /// Containers that are put beside the user's.
 #[derive(clap::Args)]
 struct Helpers {
-    /// The image of the init container with which PyTorch workers wait for their master.
-    #[arg(long, default_value = "alpine:3.10", value_name = "IMAGE")]
-    pytorch_init_container_image: String,
+    /// Trainyard's own image, of which the containers beside the user's are made [default: of this version].
+    #[arg(long, value_name = "IMAGE")]
+    helper_image: Option<String>,
+    /// Another image for the init container with which PyTorch workers wait for their master; it needs `sh` and `nslookup`.
+    #[arg(long, value_name = "IMAGE")]
+    pytorch_init_container_image: Option<String>,
     /// How often that container looks for the master.
     #[arg(long, default_value_t = 100, value_name = "TRIES")]
     pytorch_init_container_max_tries: u32,
     /// A file with init containers to be used instead; none if it does not exist.
     #[arg(long, default_value = "/etc/config/initContainer.yaml", value_name = "FILE")]
     pytorch_init_container_template_file: PathBuf,
-    /// The image that brings kubectl to the launchers of MPI jobs.
-    #[arg(long, default_value = KUBECTL_DELIVERY, value_name = "IMAGE")]
-    mpi_kubectl_delivery_image: String,
+    /// Another image that brings kubectl to the launchers of MPI jobs.
+    #[arg(long, value_name = "IMAGE")]
+    mpi_kubectl_delivery_image: Option<String>,
 }
-
-const KUBECTL_DELIVERY: &str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest";
 
 impl Helpers {
     fn options(&self) -> anyhow::Result<trainyard_core::Helpers> {
+        let usual = trainyard_core::Helpers::default();
         Ok(trainyard_core::Helpers {
+            image: self.helper_image.clone().unwrap_or(usual.image),
             wait_image: self.pytorch_init_container_image.clone(),
             wait_tries: self.pytorch_init_container_max_tries,
             wait_template: template(&self.pytorch_init_container_template_file)?,
             kubectl_image: self.mpi_kubectl_delivery_image.clone(),
+            program: usual.program,
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::extra::ExtraView;
 use crate::field_error::FieldError;
 use crate::kind::Kind;
 use crate::plan::plan;
-use crate::seen::{Options, Seen};
+use crate::seen::{Addressing, Options, PortSpace, Seen};
 
 /// What a manifest would become.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,9 @@ pub fn explain(catalog: &Catalog, kind: &'static Kind, manifest: &Value, options
     if decoded.job.uid.is_empty() {
         decoded.job.uid = "(the job's uid)".into();
     }
+    // A machine whose ports are all free.
+    let space = PortSpace { first: 20_000, last: 29_999, taken: Vec::new() };
+    let ports = (options.addressing == Addressing::HostPorts).then_some(&space);
     let mut extras: Vec<ExtraView> = Vec::new();
     let mut children: Vec<Child> = Vec::new();
     // Pods come when all that they need is there: so the plan is made again until it is.
@@ -45,7 +48,7 @@ pub fn explain(catalog: &Catalog, kind: &'static Kind, manifest: &Value, options
             pods: &[],
             services: &[],
             extras: &extras,
-            ports: None,
+            ports,
             failures: &[],
             options,
             now: Timestamp::UNIX_EPOCH,

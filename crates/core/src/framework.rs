@@ -41,6 +41,8 @@ pub struct Facts {
     pub absent: &'static [&'static str],
     /// Roles of one replica, whose pod is named without a number.
     pub single: &'static [&'static str],
+    /// Whether replicas talk to the API server.
+    pub uses_api: bool,
     /// What the framework's [extras](Framework::extras) are.
     pub extras: &'static [&'static Resource],
 }
@@ -62,6 +64,7 @@ impl Facts {
         servants_count: true,
         absent: &[],
         single: &[],
+        uses_api: false,
         extras: &[],
     };
 }

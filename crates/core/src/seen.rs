@@ -118,17 +118,21 @@ impl GangScheduler {
 }
 
 /// Containers that are put beside the user's: who waits for a master, and who brings a launcher the means to reach its
-/// workers.
+/// workers. Both come from Trainyard's own image, unless somebody names another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Helpers {
-    /// The image that waits for a master: it has a shell and `nslookup`.
-    pub wait_image: String,
+    /// The image of Trainyard.
+    pub image: String,
+    /// Trainyard's program in it, or on this machine.
+    pub program: String,
+    /// An image that waits for a master instead: it has a shell and `nslookup`.
+    pub wait_image: Option<String>,
     /// How often a master is looked for.
     pub wait_tries: u32,
     /// Init containers of the user's own that wait for a master, instead, with [`Helpers::VARIABLES`] by their words.
     pub wait_template: Option<Vec<Value>>,
-    /// The image that delivers `kubectl`.
-    pub kubectl_image: String,
+    /// An image that delivers `kubectl` instead, by its own program.
+    pub kubectl_image: Option<String>,
 }
 
 impl Helpers {
@@ -144,10 +148,12 @@ impl Helpers {
 impl Default for Helpers {
     fn default() -> Self {
         Self {
-            wait_image: "alpine:3.10".into(),
+            image: concat!("trainyard/trainyard:", env!("CARGO_PKG_VERSION")).into(),
+            program: "trainyard".into(),
+            wait_image: None,
             wait_tries: 100,
             wait_template: None,
-            kubectl_image: "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest".into(),
+            kubectl_image: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use serde_json::Value;
 use trainyard_api::labels;
-use trainyard_core::{Catalog, Kind, Options, Resource};
+use trainyard_core::{Catalog, Child, Kind, Options, Resource};
 use trainyard_node::sources::{ReferenceKind, containers_by_field, references};
 use trainyard_node::{Entrypoints, Inventory, PodProblem, Surroundings};
 
@@ -26,6 +26,8 @@ pub(crate) struct Here {
     pub(crate) inventory: Inventory,
     pub(crate) around: Surroundings,
     pub(crate) entrypoints: Entrypoints,
+    /// How jobs are planned here.
+    pub(crate) plan: Options,
 }
 
 /// Everything that keeps a job from running here, and everything it does without.
@@ -41,15 +43,16 @@ pub(crate) fn check(
     if let Some(idle) = never_runs(manifest) {
         return Ok(Found { problems: vec![say(idle.into())], notes: Vec::new() });
     }
-    let options = Options { gang_on_pods: true, ..Options::default() };
-    let explained = explained(catalog, kind, &manifest.object, &options)?;
-    let pods: Vec<Pod> = explained
-        .children
-        .into_iter()
-        .filter(|child| child.what.kind == Resource::POD.kind)
-        .map(|child| serde_json::from_value(child.body))
-        .collect::<Result<_, _>>()?;
-    let found = trainyard_node::preflight(&pods, &here.inventory, &here.entrypoints);
+    let explained = explained(catalog, kind, &manifest.object, &here.plan)?;
+    let (pods, beside): (Vec<Child>, Vec<Child>) =
+        explained.children.into_iter().partition(|child| child.what.kind == Resource::POD.kind);
+    let pods: Vec<Pod> =
+        pods.into_iter().map(|child| serde_json::from_value(child.body)).collect::<Result<_, _>>()?;
+    let files = others.iter().map(|other| &other.object);
+    let known: Vec<&Value> = files.chain(beside.iter().map(|child| &child.body)).collect();
+    let mut found = trainyard_node::preflight(&pods, &here.inventory, &here.entrypoints);
+    // Our own image is nothing the user asked for.
+    found.notes.retain(|note| !note.contains(&here.plan.helpers.image));
     let mut problems: Vec<String> =
         found.problems.into_iter().map(|problem| worded(kind, manifest, &pods, problem)).collect();
     for pod in &pods {
@@ -57,7 +60,7 @@ pub(crate) fn check(
         problems.extend(
             programs.into_iter().map(|(field, why)| format!("{}: {why}", path(kind, manifest, pod, &field))),
         );
-        problems.extend(missing_objects(pod, others));
+        problems.extend(missing_objects(pod, &known));
     }
     // Replicas of one kind have the same problem; once is enough.
     problems.sort();
@@ -98,17 +101,17 @@ fn no_programs(pod: &Pod, around: &Surroundings) -> Vec<(String, String)> {
     missing.collect()
 }
 
-/// What a pod refers to and the files do not hold: nobody else could make it.
-fn missing_objects(pod: &Pod, others: &[Manifest]) -> Vec<String> {
+/// What a pod refers to and neither the files nor the job bring: nobody else could make it.
+fn missing_objects(pod: &Pod, known: &[&Value]) -> Vec<String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
     let has = |kind: &str, name: &str| {
         let is = |object: &Value, pointer: &str, wanted: &str| {
             object.pointer(pointer).and_then(Value::as_str) == Some(wanted)
         };
-        others.iter().any(|other| {
-            let place = other.object.pointer("/metadata/namespace").and_then(Value::as_str);
-            is(&other.object, "/kind", kind)
-                && is(&other.object, "/metadata/name", name)
+        known.iter().any(|other| {
+            let place = other.pointer("/metadata/namespace").and_then(Value::as_str);
+            is(other, "/kind", kind)
+                && is(other, "/metadata/name", name)
                 && place.unwrap_or("default") == namespace
         })
     };

@@ -11,7 +11,7 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use trainyard_core::{Catalog, Kind};
-use trainyard_host::{DataDir, Host};
+use trainyard_host::{DataDir, Host, Socket};
 use trainyard_node::Surroundings;
 
 use super::display::{Display, Naming};
@@ -56,7 +56,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let around = Surroundings::Caller { directory, env };
     args.machine.check()?;
     let inventory = args.machine.inventory(Path::new("/"))?;
-    let here = Here { inventory, around, entrypoints: args.machine.entrypoints()? };
+    let plan = args.machine.operator()?.plan;
+    let here = Here { inventory, around, entrypoints: args.machine.entrypoints()?, plan };
     let jobs = match checked(&documents, &here)? {
         Ok(jobs) => jobs,
         Err(problems) => {
@@ -156,6 +157,8 @@ async fn run_all(
         crds: definitions(&jobs)?,
         operator: Some(operator(&args, &jobs)?),
         node: Some(node),
+        // Nobody outside asks for anything, so there is no port, unless replicas themselves do.
+        socket: uses_api(&jobs).then(|| Socket { port: 0, dir: dir.path().to_owned() }),
         ..trainyard_host::Options::bare()
     })
     .await?;
@@ -178,6 +181,14 @@ async fn run_all(
     follower.finish().await;
     host.stop().await?;
     report(followed?, dir.path())
+}
+
+/// Whether replicas of these jobs talk to the API.
+fn uses_api(jobs: &[JobRef]) -> bool {
+    let catalog = Catalog::default();
+    let kinds = jobs.iter().filter_map(|job| catalog.kind(job.kind));
+    let mut frameworks = kinds.filter_map(|kind| catalog.framework(kind.framework));
+    frameworks.any(|framework| framework.facts().uses_api)
 }
 
 /// Only of the kinds that are run: each takes its time to be read.

@@ -13,6 +13,7 @@ use crate::framework::{Facts, Framework, Rendezvous};
 use crate::job::{JobView, Role, Slot};
 use crate::net::Net;
 use crate::pod_draft::{PodDraft, push};
+use crate::seen::Addressing;
 
 /// See the module.
 pub(super) struct Mpi;
@@ -30,6 +31,7 @@ static FACTS: Facts = Facts {
     servants_count: false,
     absent: &[WORKER],
     single: &[LAUNCHER],
+    uses_api: true,
     extras: &[&Resource::CONFIG_MAP, &Resource::SERVICE_ACCOUNT, &Resource::ROLE, &Resource::ROLE_BINDING],
     ..Facts::USUAL
 };
@@ -40,6 +42,8 @@ const CONFIG: &str = "mpi-job-config";
 const CONFIG_PATH: &str = "/etc/mpi";
 const KUBECTL: &str = "mpi-job-kubectl";
 const KUBECTL_PATH: &str = "/opt/kube";
+const SCRATCH: &str = "mpi-job-tmp";
+const SCRATCH_PATH: &str = "/opt/mpi";
 const EXEC_SCRIPT: &str = "kubexec.sh";
 const HOST_FILE: &str = "hostfile";
 const DISCOVER_SCRIPT: &str = "discover_hosts.sh";
@@ -56,6 +60,9 @@ impl Framework for Mpi {
             launcher(job, slot, net, pod);
         } else {
             worker(job, pod);
+        }
+        if !net.by_service() {
+            share_one_machine(slot, pod);
         }
     }
 
@@ -90,7 +97,7 @@ impl Framework for Mpi {
         vec![
             owned_by_app(job, &Resource::SERVICE_ACCOUNT, &account(job), json!({})),
             owned_by_app(job, &Resource::CONFIG_MAP, &config(job), json!({ "data": config_data(around) })),
-            owned_by_app(job, &Resource::ROLE, &launcher_name(job), json!({ "rules": rules(job) })),
+            owned_by_app(job, &Resource::ROLE, &launcher_name(job), json!({ "rules": rules(around) })),
             owned_by_app(job, &Resource::ROLE_BINDING, &launcher_name(job), binding(job)),
         ]
     }
@@ -156,26 +163,32 @@ fn config_data(around: Around<'_>) -> Value {
     for name in running.iter().filter(|name| **name != launcher) {
         discover.push_str(&format!("\necho {name}:{slots}"));
     }
-    json!({ HOST_FILE: hosts, EXEC_SCRIPT: exec_script(job), DISCOVER_SCRIPT: discover })
+    json!({ HOST_FILE: hosts, EXEC_SCRIPT: exec_script(around), DISCOVER_SCRIPT: discover })
 }
 
-fn exec_script(job: &JobView) -> String {
-    let container = job.options.get("mainContainer").and_then(Value::as_str).filter(|name| !name.is_empty());
+fn exec_script(around: Around<'_>) -> String {
+    let container =
+        around.job.options.get("mainContainer").and_then(Value::as_str).filter(|name| !name.is_empty());
     let container = container.map(|name| format!(" --container {name}")).unwrap_or_default();
+    // On one machine the launcher's output is what the user looks at.
+    let trace = if around.options.addressing == Addressing::Service { "set -x\n" } else { "" };
     format!(
-        "#!/bin/sh\nset -x\nPOD_NAME=$1\nshift\n{KUBECTL_PATH}/kubectl exec ${{POD_NAME}}{container} -- /bin/sh -c \"$*\""
+        "#!/bin/sh\n{trace}POD_NAME=$1\nshift\n{KUBECTL_PATH}/kubectl exec ${{POD_NAME}}{container} -- /bin/sh -c \"$*\""
     )
 }
 
-fn rules(job: &JobView) -> Value {
-    let workers = worker_names(job);
+fn rules(around: Around<'_>) -> Value {
+    let workers = worker_names(around.job);
     let read = json!({ "verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"] });
     if workers.is_empty() {
         // Without names it would be every pod of the namespace.
         return json!([read]);
     }
+    // Our own stand-in for kubectl speaks WebSocket, which begins with a GET.
+    let own = around.options.helpers.kubectl_image.is_none();
+    let verbs: &[&str] = if own { &["create", "get"] } else { &["create"] };
     let exec = json!({
-        "verbs": ["create"], "apiGroups": [""], "resources": ["pods/exec"], "resourceNames": workers,
+        "verbs": verbs, "apiGroups": [""], "resources": ["pods/exec"], "resourceNames": workers,
     });
     json!([read, exec])
 }
@@ -241,28 +254,68 @@ fn launcher_env(computes: bool, container: &Value) -> Vec<(&'static str, String)
             ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].map(|name| (name, String::new())),
         );
     }
-    let set = |name: &str| {
-        let env = container.get("env").and_then(Value::as_array);
-        env.into_iter().flatten().any(|entry| entry.get("name").and_then(Value::as_str) == Some(name))
-    };
     for (name, value) in [("I_MPI_HYDRA_BOOTSTRAP", "rsh".to_owned()), ("I_MPI_HYDRA_BOOTSTRAP_EXEC", script)]
     {
-        if !set(name) {
+        if !has_env(container, name) {
             env.push((name, value));
         }
     }
     env
 }
 
-/// Puts `kubectl` where the script looks for it.
+fn has_env(container: &Value, name: &str) -> bool {
+    let env = container.get("env").and_then(Value::as_array);
+    env.into_iter().flatten().any(|entry| entry.get("name").and_then(Value::as_str) == Some(name))
+}
+
+/// What Open MPI needs where all hosts are one machine, unless the user says otherwise.
+const ONE_MACHINE: [(&str, &str); 8] = [
+    // Shared memory would be shared with ranks that believe to be elsewhere.
+    ("OMPI_MCA_btl", "self,tcp"),
+    ("OMPI_MCA_btl_tcp_if_include", "lo"),
+    ("OMPI_MCA_oob_tcp_if_include", "lo"),
+    // By default the first rank of every host is bound to the same core.
+    ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+    // Names of pods are no names of hosts here, and a silent DNS server would cost a minute.
+    ("OMPI_MCA_if_base_do_not_resolve", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+];
+
+/// Each "host" has files of its own: daemons that share a session directory get in each other's way.
+fn share_one_machine(slot: Slot<'_>, pod: &mut PodDraft) {
+    let settings: &[(&str, &str)] = if slot.role.name == LAUNCHER { &ONE_MACHINE } else { &[] };
+    if let Some(container) = pod.first_container() {
+        for (name, value) in settings.iter().chain(&[("TMPDIR", SCRATCH_PATH)]) {
+            if !has_env(container, name) {
+                push(container, "env", json!({ "name": name, "value": value }));
+            }
+        }
+        push(container, "volumeMounts", mount(SCRATCH, SCRATCH_PATH));
+    }
+    pod.push_spec("volumes", json!({ "name": SCRATCH, "emptyDir": {} }));
+}
+
+/// Puts `kubectl`, or what stands for it, where the script looks for it.
 fn delivery(job: &JobView, net: &Net<'_>) -> Value {
-    let amounts = json!({ "cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi" });
-    json!({
+    let helpers = net.helpers();
+    let mut container = json!({
         "name": "kubectl-delivery",
-        "image": net.helpers().kubectl_image,
+        "image": helpers.kubectl_image.as_ref().unwrap_or(&helpers.image),
         "imagePullPolicy": "IfNotPresent",
         "env": [{ "name": "TARGET_DIR", "value": KUBECTL_PATH }, { "name": "NAMESPACE", "value": job.namespace }],
-        "resources": { "limits": amounts, "requests": amounts },
         "volumeMounts": [mount(KUBECTL, KUBECTL_PATH), mount(CONFIG, CONFIG_PATH)],
-    })
+    });
+    if let Some(fields) = container.as_object_mut() {
+        if helpers.kubectl_image.is_none() {
+            let hosts = format!("{CONFIG_PATH}/{HOST_FILE}");
+            fields.insert("command".into(), json!([helpers.program, "deliver-kubectl", "--hosts", hosts]));
+        }
+        if net.by_service() {
+            let amounts = json!({ "cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi" });
+            fields.insert("resources".into(), json!({ "limits": amounts, "requests": amounts }));
+        }
+    }
+    container
 }

@@ -128,25 +128,31 @@ impl Framework for PyTorch {
 /// Workers wait until the master's name is known: many programs give up when it is not.
 fn waiting(helpers: &Helpers, master: &str) -> Vec<Value> {
     let tries = helpers.wait_tries;
+    let image = helpers.wait_image.as_ref().unwrap_or(&helpers.image);
     if let Some(template) = &helpers.wait_template {
-        let values = [master.to_owned(), helpers.wait_image.clone(), tries.to_string()];
+        let values = [master.to_owned(), image.clone(), tries.to_string()];
         let fill = |text: &str| {
             let words = Helpers::VARIABLES.iter().map(|(_, word)| word).zip(&values);
             words.fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
         };
         return template.iter().map(|container| filled(container, &fill)).collect();
     }
-    let script = format!(
-        "err=1;for i in $(seq {tries}); do if nslookup {master}; then err=0 && break; fi;echo waiting for master; \
-         sleep 2; done; exit $err"
-    );
+    let command = if helpers.wait_image.is_some() {
+        let script = format!(
+            "err=1;for i in $(seq {tries}); do if nslookup {master}; then err=0 && break; fi;\
+             echo waiting for master; sleep 2; done; exit $err"
+        );
+        json!(["sh", "-c", script])
+    } else {
+        json!([helpers.program, "wait-for-host", master, "--tries", tries.to_string()])
+    };
     let resources = json!({
         "limits": { "cpu": "100m", "memory": "20Mi" },
         "requests": { "cpu": "50m", "memory": "10Mi" },
     });
     vec![json!({
-        "name": "init-pytorch", "image": helpers.wait_image, "imagePullPolicy": "IfNotPresent",
-        "resources": resources, "command": ["sh", "-c", script],
+        "name": "init-pytorch", "image": image, "imagePullPolicy": "IfNotPresent",
+        "resources": resources, "command": command,
     })]
 }
 

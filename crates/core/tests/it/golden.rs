@@ -6,9 +6,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use serde_json::Value;
-use trainyard_core::explain::explain;
+use trainyard_core::explain::{Explanation, explain};
 use trainyard_core::*;
 
 fn fixtures() -> PathBuf {
@@ -17,14 +16,15 @@ fn fixtures() -> PathBuf {
 
 fn options(manifest: &str) -> Options {
     let mut options = Options::default();
+    options.helpers.image = "trainyard/trainyard:test".into();
     for line in manifest.lines().filter_map(|line| line.strip_prefix("# option: ")) {
         match line.split_once('=') {
             Some(("clusterDomain", domain)) => options.cluster_domain = Some(domain.into()),
             Some(("gangOnPods", "true")) => options.gang_on_pods = true,
             Some(("hostPorts", "true")) => options.addressing = Addressing::HostPorts,
             Some(("gang", name)) => options.gang = GangScheduler::named(name),
-            Some(("waitImage", image)) => options.helpers.wait_image = image.into(),
-            Some(("kubectlImage", image)) => options.helpers.kubectl_image = image.into(),
+            Some(("waitImage", image)) => options.helpers.wait_image = Some(image.into()),
+            Some(("kubectlImage", image)) => options.helpers.kubectl_image = Some(image.into()),
             _ => panic!("unknown option line: {line}"),
         }
     }
@@ -36,13 +36,7 @@ fn render(manifest: &str) -> String {
     let catalog = Catalog::default();
     let kind = catalog.kind(object["kind"].as_str().unwrap()).unwrap();
     let options = options(manifest);
-    let (errors, children) = match options.addressing {
-        Addressing::Service => {
-            let explained = explain(&catalog, kind, &object, &options);
-            (explained.errors, explained.children)
-        }
-        Addressing::HostPorts => on_ports(&decode(&catalog, kind, &object).unwrap(), &options),
-    };
+    let Explanation { errors, children, .. } = explain(&catalog, kind, &object, &options);
     let mut text = String::new();
     for error in &errors {
         writeln!(text, "error: {error}").unwrap();
@@ -52,29 +46,6 @@ fn render(manifest: &str) -> String {
         text += &serde_saphyr::to_string(&child.body).unwrap();
     }
     text
-}
-
-/// What a job becomes on a machine whose ports are all free.
-fn on_ports(decoded: &Decoded, options: &Options) -> (Vec<FieldError>, Vec<Child>) {
-    let space = PortSpace { first: 20_000, last: 29_999, taken: Vec::new() };
-    let around = Around { job: &decoded.job, running: &[], options };
-    let granted: Vec<ExtraView> = decoded.framework.extras(around).iter().map(ExtraView::granted).collect();
-    let seen = Seen {
-        job: &decoded.job,
-        pods: &[],
-        services: &[],
-        extras: &granted,
-        ports: Some(&space),
-        failures: &[],
-        options,
-        now: Timestamp::UNIX_EPOCH,
-    };
-    let actions = plan(decoded.framework, &seen).actions.into_iter();
-    let children = actions.filter_map(|action| match action {
-        Action::Create(child) => Some(child),
-        Action::Delete { .. } | Action::Amend { .. } | Action::DeleteJob { .. } => None,
-    });
-    (decoded.errors.clone(), children.collect())
 }
 
 #[test]
