@@ -83,11 +83,11 @@ pub fn set(status: &mut JobStatus, change: Change<'_>, now: Timestamp) -> bool {
     true
 }
 
-/// A job that has ended is not restarting. The algorithm above knows only of Running; two states that are both
-/// true would leave a reader guessing.
-pub fn end_restarting(status: &mut JobStatus) {
-    for restarting in status.conditions.iter_mut().filter(|c| c.type_ == types::RESTARTING) {
-        restarting.status = ConditionStatus::FALSE.into();
+/// Says that a condition is no longer so, and leaves the rest of it and its place. The algorithm above does that for
+/// Running at the end of a job, and for nothing else; two states that are both true would leave a reader guessing.
+pub fn lower(status: &mut JobStatus, type_: &str) {
+    for condition in status.conditions.iter_mut().filter(|c| c.type_ == type_) {
+        condition.status = ConditionStatus::FALSE.into();
     }
 }
 

@@ -11,7 +11,7 @@ use crate::conditions::{self, Change, types};
 use crate::field_error::{FieldError, one_line};
 use crate::kind::Kind;
 use crate::plan::Plan;
-use crate::pod::PodView;
+use crate::pod::{Phase, PodView};
 use crate::report::{Notice, Report};
 
 /// What is known of a job that cannot be planned.
@@ -58,7 +58,11 @@ pub fn plan_invalid(job: &InvalidJob<'_>, now: Timestamp) -> Plan {
     let mut status = job.status.clone();
     let change = Change { type_, status: ConditionStatus::TRUE, reason: &reason, message: &message };
     if type_ == types::FAILED {
-        conditions::end_restarting(&mut status);
+        conditions::lower(&mut status, types::RESTARTING);
+        conditions::remove(&mut status, types::INVALID_SPEC);
+    } else if !job.pods.iter().any(|pod| pod.phase == Phase::Running && pod.deleting.is_none()) {
+        // A job runs while one of its pods does, also if nothing is done about it.
+        conditions::lower(&mut status, types::RUNNING);
     }
     let changed = conditions::set(&mut status, change, now);
     if type_ == types::FAILED && status.completion_time.is_none() {
@@ -71,5 +75,62 @@ pub fn plan_invalid(job: &InvalidJob<'_>, now: Timestamp) -> Plan {
         status: (status != *job.status).then_some(status),
         report,
         ..Plan::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds;
+
+    fn pod(phase: Phase) -> PodView {
+        PodView {
+            name: "j-worker-0".into(),
+            uid: "u".into(),
+            role: "worker".into(),
+            index: Some(0),
+            labelled: true,
+            attempt: 0,
+            incarnation: 0,
+            gang: None,
+            active_deadline: None,
+            phase,
+            deleting: None,
+            reason: None,
+            disruption: None,
+            containers: Box::new([]),
+            node: None,
+        }
+    }
+
+    fn planned(status: &JobStatus, pods: &[PodView]) -> JobStatus {
+        let errors = &[FieldError::required("spec.x", "must be there")];
+        let (kind, namespace, name) = (kinds::ALL[0], "n", "j");
+        let (deleting, managed_elsewhere) = (false, false);
+        let job = InvalidJob { kind, namespace, name, deleting, managed_elsewhere, status, errors, pods };
+        plan_invalid(&job, Timestamp::UNIX_EPOCH).status.unwrap_or_else(|| status.clone())
+    }
+
+    fn shape(status: &JobStatus) -> String {
+        let words: Vec<_> = status.conditions.iter().map(|c| format!("{}={}", c.type_, c.status)).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn a_job_whose_pods_wait_does_not_run() {
+        let mut status = JobStatus::default();
+        let running = Change { type_: types::RUNNING, status: "True", reason: "R", message: "m" };
+        conditions::set(&mut status, running, Timestamp::UNIX_EPOCH);
+        let still = planned(&status, &[pod(Phase::Running), pod(Phase::Pending)]);
+        assert_eq!(shape(&still), "Running=True InvalidSpec=True");
+        let waits = planned(&still, &[pod(Phase::Failed), pod(Phase::Pending)]);
+        assert_eq!(shape(&waits), "Running=False InvalidSpec=True");
+    }
+
+    #[test]
+    fn a_job_that_fails_for_its_spec_says_so_once() {
+        let waiting = planned(&JobStatus::default(), &[pod(Phase::Pending)]);
+        assert_eq!(shape(&waiting), "InvalidSpec=True");
+        assert_eq!(shape(&planned(&waiting, &[])), "Failed=True");
     }
 }

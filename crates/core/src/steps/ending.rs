@@ -35,7 +35,7 @@ pub(crate) fn fail(draft: &mut Draft<'_>, message: &str) {
     if !shown && draft.tally.any_ran() {
         status::running(draft);
     }
-    conditions::end_restarting(&mut draft.status);
+    conditions::lower(&mut draft.status, types::RESTARTING);
     draft.set_condition(types::FAILED, ConditionStatus::TRUE, suffix::FAILED, message);
     draft.tell(Notice::normal(draft.job().kind.reason(suffix::FAILED), message));
     status::count(draft);

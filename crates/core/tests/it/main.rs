@@ -11,5 +11,6 @@ mod causes;
 mod golden;
 mod job_gen;
 mod properties;
+mod walk;
 mod wiring;
 mod world;
