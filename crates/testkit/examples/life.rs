@@ -9,7 +9,7 @@ use serde_json::Value;
 use trainyard_testkit::kubelet::PodScript;
 use trainyard_testkit::plane::Plane;
 
-const MANIFEST: &str = include_str!("../../../examples/pytorch/pytorchjob.yaml");
+const MANIFEST: &str = include_str!("life.yaml");
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -87,7 +87,10 @@ impl Page {
                 answer
             }
             ["logs", ..] if self.up.is_none() => {
-                self.bed.plane.until("there are logs", |world| world.in_phase("mnist", "Running") == 3).await;
+                self.bed
+                    .plane
+                    .until("there are logs", |world| world.in_phase("digits", "Running") == 3)
+                    .await;
                 said(self.command(args).spawn().unwrap()).await
             }
             _ => said(self.command(args).spawn().unwrap()).await,

@@ -32,9 +32,10 @@ fn shows_every_pod_and_service_as_yaml() {
     assert_eq!(
         names,
         [
-            "mnist-master-0",
-            "mnist-worker-0",
-            "mnist-worker-1",
+            "digits-master-0",
+            "digits-worker-0",
+            "digits-worker-1",
+            "regression-chief-0",
             "regression-ps-0",
             "regression-worker-0",
             "regression-worker-1"

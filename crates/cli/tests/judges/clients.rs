@@ -1,11 +1,12 @@
 //! Libraries that programs are written with: client-go and controller-runtime, and Python's `kubernetes`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use trainyard_cluster::Programs;
 
 use crate::kit::text;
+use crate::python::{Needs, python};
 use crate::servers;
 
 /// What `prepare` gives, if it can be had; where `CI` is set it has to be.
@@ -50,34 +51,11 @@ async fn programs_in_go() {
 }
 
 /// The client library for Python, at the version that is compared.
-const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
-
-/// A Python that has the client library: a virtual environment in the user's cache, made once.
-fn python() -> Result<PathBuf, String> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache"),
-        PathBuf::from,
-    );
-    let folder = cache.join("trainyard").join("python").join(PYTHON_CLIENT.replace("==", "-"));
-    let program = folder.join("bin/python");
-    let complete = folder.join("complete");
-    if complete.is_file() {
-        return Ok(program);
-    }
-    let run = |program: &Path, args: &[&str]| {
-        let output = Command::new(program).args(args).output().map_err(|error| error.to_string())?;
-        output.status.success().then_some(()).ok_or_else(|| text(&output.stderr))
-    };
-    let place = folder.to_string_lossy().into_owned();
-    run(Path::new("python3"), &["-m", "venv", "--clear", &place])?;
-    run(&program, &["-m", "pip", "install", "--quiet", PYTHON_CLIENT])?;
-    std::fs::write(complete, "").map_err(|error| error.to_string())?;
-    Ok(program)
-}
+const PYTHON_CLIENT: Needs = Needs::Pip(&["kubernetes==37.0.2"]);
 
 #[tokio::test]
 async fn programs_in_python() {
-    let Some(python) = or_left_out("Python's client library", python()) else { return };
+    let Some(python) = or_left_out("Python's client library", python(PYTHON_CLIENT)) else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/client.py");
     judge(|kubeconfig| {
         let mut command = Command::new(&python);

@@ -62,6 +62,8 @@ fn restart_in_place(
 ) -> RestartPolicy {
     let moves = framework.needs_new_port() && net.host_port(slot).is_some();
     match slot.role.restart {
+        // A container that comes back alone would be of the old attempt among those of the new one.
+        RestartPolicy::OnFailure if job.restarts_as_one() => RestartPolicy::Never,
         RestartPolicy::OnFailure if moves && is_leader(framework.facts(), job, slot) => RestartPolicy::Never,
         policy => policy,
     }

@@ -192,13 +192,18 @@ async fn a_pod_on_a_lost_node_is_replaced_after_a_minute(crds: Crds) {
 }
 
 async fn a_whole_job_restart_leaves_no_old_rank(crds: Crds) {
-    let scripts = |pod: &trainyard_testkit::PodInfo| match (pod.slot().as_str(), pod.attempt) {
-        ("worker-1", 0 | 1) => PodScript::exits(137, 20),
+    a_whole_job_restarts(crds.clone(), "ExitCode", 137).await;
+    a_whole_job_restarts(crds, "OnFailure", 1).await;
+}
+
+async fn a_whole_job_restarts(crds: Crds, policy: &str, code: i32) {
+    let scripts = move |pod: &trainyard_testkit::PodInfo| match (pod.slot().as_str(), pod.attempt) {
+        ("worker-1", 0 | 1) => PodScript::exits(code, 20),
         ("master-0", 2) => PodScript::exits(0, 60),
         _ => PodScript::runs().stops_after(10),
     };
     let plane: Plane = plane(crds, scripts).await;
-    let job = pytorch("a").master().workers(3).restart("ExitCode").backoff_limit(2);
+    let job = pytorch("a").master().workers(3).restart(policy).backoff_limit(2);
     plane.create(job.annotation("trainyard.dev/restart-scope", "job")).await;
     let world = plane.finished("a").await;
     assert_eq!(world.shape("a"), "Created=T Running=F Succeeded=T");
