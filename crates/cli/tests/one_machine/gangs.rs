@@ -32,7 +32,9 @@ async fn three_gangs_that_fit_one_at_a_time() {
     for line in diary.lines() {
         let (sign, name) = line.split_once(' ').unwrap();
         if sign == "+" {
-            assert!(inside.iter().all(|other| *other == name), "{name} beside {inside:?}:\n{diary}");
+            // Beside the last one of the gang before there is room for a whole gang; beside two there is not.
+            let others = inside.iter().filter(|other| **other != name).count();
+            assert!(others <= 1, "{name} beside {inside:?}:\n{diary}");
             inside.push(name);
         } else {
             inside.remove(inside.iter().position(|other| *other == name).unwrap());
