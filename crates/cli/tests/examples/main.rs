@@ -35,6 +35,8 @@ struct Example {
     needs: Needs,
 }
 
+const OPEN_MPI: &str = "import mpi4py.MPI, numpy, shutil; assert shutil.which('mpirun')";
+
 macro_rules! examples {
     ($($(#[$large:meta])? $test:ident: $framework:literal, $job:literal, $ranks:literal, $needs:expr;)+) => {
         $(#[test] $(#[$large])? fn $test() {
@@ -44,9 +46,10 @@ macro_rules! examples {
 }
 
 examples! {
-    pytorch: "PyTorch", "pytorch/pytorchjob.yaml", 3, Debian(&["python3-torch"], "torch");
+    pytorch: "PyTorch", "pytorch/pytorchjob.yaml", 3, Debian(&["python3-torch"], "import torch");
     xgboost: "XGBoost", "xgboost/xgboostjob.yaml", 3, Pip(&["xgboost-cpu==3.2.0"]);
     jax: "JAX", "jax/jaxjob.yaml", 3, Pip(&["jax==0.10.2", "jaxlib==0.10.2"]);
+    mpi: "MPI", "mpi/mpijob.yaml", 4, Debian(&["openmpi-bin", "python3-mpi4py", "python3-numpy"], OPEN_MPI);
     #[ignore = "1.5 GB: `make test-all` runs it"]
     tensorflow_mirrored: "TensorFlow, mirrored", "tensorflow/mirrored.yaml", 2, Pip(&["tensorflow-cpu==2.21.0"]);
     #[ignore = "1.5 GB: `make test-all` runs it"]

@@ -11,7 +11,7 @@ use crate::kit::text;
 pub(crate) enum Needs {
     /// Packages of PyPI, with their versions: a virtual environment in the user's cache.
     Pip(&'static [&'static str]),
-    /// Packages of Debian, and the module that shows that they are there: the system's own Python.
+    /// Packages of Debian, and a line of Python that fails unless they are there: the system's own Python.
     Debian(&'static [&'static str], &'static str),
 }
 
@@ -19,7 +19,7 @@ pub(crate) enum Needs {
 pub(crate) fn python(needs: Needs) -> Result<PathBuf, String> {
     match needs {
         Needs::Pip(packages) => virtual_environment(packages),
-        Needs::Debian(packages, module) => system(packages, module),
+        Needs::Debian(packages, line) => system(packages, line),
     }
 }
 
@@ -39,14 +39,14 @@ fn virtual_environment(packages: &[&str]) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-fn system(packages: &[&str], module: &str) -> Result<PathBuf, String> {
+fn system(packages: &[&str], line: &str) -> Result<PathBuf, String> {
     let program = Path::new("/usr/bin/python3");
-    let has_it = || run(program, &["-c", &format!("import {module}")]).is_ok();
+    let has_it = || run(program, &["-c", line]).is_ok();
     install_once("apt", has_it, || {
         let install = || run(Path::new("apt-get"), &[&APT_INSTALL, packages].concat());
         // A machine that has never asked does not know what there is.
         install().or_else(|_| run(Path::new("apt-get"), &["update", "--quiet"]).and_then(|()| install()))?;
-        run(program, &["-c", &format!("import {module}")])
+        run(program, &["-c", line])
     })?;
     Ok(program.to_owned())
 }
