@@ -10,7 +10,11 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     let job = draft.job();
     let seen_before = draft.status.conditions.iter().any(|c| c.type_ == types::CREATED);
     if !seen_before {
-        let message = format!("{} {} is created.", job.kind.name, job.name);
+        let mut message = format!("{} {} is created.", job.kind.name, job.name);
+        if job.total_replicas() == 0 {
+            // Nothing else would ever be said of it.
+            message.push_str(" It asks for no replicas, so it has no pods.");
+        }
         draft.set_condition(types::CREATED, ConditionStatus::TRUE, suffix::CREATED, &message);
     }
     // The spec reads again: whatever was said about it is no longer so.

@@ -9,6 +9,8 @@ use crate::seen::{Addressing, PortBlock, PortSpace};
 
 /// Room for growth: a job may be scaled up a little without losing its ports.
 const SMALLEST: u32 = 8;
+/// An elastic job that may grow further moves to other ports when it does: nobody else could have any otherwise.
+const LARGEST_RESERVE: u32 = 256;
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     if draft.seen.options.addressing != Addressing::HostPorts {
@@ -44,7 +46,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
 fn needed(draft: &Draft<'_>) -> u32 {
     let job = draft.job();
     let most = draft.framework.elastic(job).map_or(0, |elastic| elastic.max);
-    job.total_replicas().max(most).max(SMALLEST)
+    job.total_replicas().max(most.min(LARGEST_RESERVE)).max(SMALLEST)
 }
 
 /// The first free block from a place that depends on job and attempt, so that jobs do not crowd at the low end.

@@ -11,6 +11,7 @@ mod causes;
 mod golden;
 mod job_gen;
 mod properties;
+mod specs;
 mod walk;
 mod wiring;
 mod world;

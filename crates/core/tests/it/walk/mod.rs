@@ -96,8 +96,9 @@ fn details(replicas: u32) -> Vec<Detail> {
         ],
         2 => vec![
             Detail { suspends: true, ..plain },
-            Detail { trouble: true, edits: true, ..plain },
-            Detail { limit: Some(1), trouble: true, ..plain },
+            Detail { trouble: true, ..plain },
+            Detail { edits: true, ..plain },
+            Detail { limit: Some(1), ..plain },
         ],
         _ => vec![plain],
     }
