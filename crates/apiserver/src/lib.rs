@@ -47,5 +47,6 @@ mod types;
 mod wire;
 mod workloads;
 
+pub use admission::{Judge, Validator};
 pub use extension::{Extension, ExtensionResource};
 pub use server::{Clock, OpenError, Options, Ready, Server};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use crate::admission::Webhooks;
+use crate::admission::{Validator, Webhooks};
 use crate::app::App;
 use crate::auth::accounts::homes;
 use crate::auth::rbac::{self, Rbac};
@@ -57,6 +57,8 @@ pub struct Options {
     pub accounts: Option<Accounts>,
     /// API groups that somebody else in this process serves.
     pub extensions: Vec<Extension>,
+    /// Those in this process who are asked before objects are created or changed.
+    pub validators: Vec<Validator>,
     /// Whether deployments, replica sets, jobs and endpoints are worked on here, or by somebody else.
     pub workloads: bool,
     /// Where this server can be reached, for the service `kubernetes`.
@@ -80,6 +82,7 @@ impl Default for Options {
             // A key that nobody keeps: tokens end with the server.
             accounts: SigningKey::generate().ok().map(|key| Accounts::new(key, ISSUER, "")),
             extensions: Vec::new(),
+            validators: Vec::new(),
             workloads: true,
             address: None,
         }
@@ -180,6 +183,13 @@ impl Options {
         self
     }
 
+    /// Asks this one before objects of its resource are created or changed.
+    #[must_use]
+    pub fn validator(mut self, validator: Validator) -> Self {
+        self.validators.push(validator);
+        self
+    }
+
     /// Serves one more API group, through its own router.
     #[must_use]
     pub fn extension(mut self, extension: Extension) -> Self {
@@ -245,7 +255,7 @@ impl Server {
         let (stop, stopped) = watch::channel(());
         let app = App {
             rbac: Arc::new(Rbac::new(store.clone())),
-            webhooks: Arc::new(Webhooks::new(store.clone())),
+            webhooks: Arc::new(Webhooks::new(store.clone(), options.validators)),
             store,
             registry: Arc::new(Registry::new(options.extensions.into())),
             authenticator: Arc::new(options.authenticator),

@@ -140,6 +140,11 @@ pub trait Framework: Sync {
         Vec::new()
     }
 
+    /// What is right and should still be written otherwise.
+    fn warnings(&self, _job: &JobView) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Defaults of its own, besides those for every kind.
     fn default(&self, _job: &mut JobView) {}
 

@@ -8,6 +8,7 @@
 //! ([`Framework`]). Each is one file and one line in a table.
 
 pub mod action;
+pub mod admission;
 pub mod conditions;
 pub mod decode;
 mod defaults;

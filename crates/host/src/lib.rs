@@ -7,6 +7,7 @@
 //! The start order is the flow of data (store, API, definitions, operator, node, socket) and the stop order is its reverse:
 //! nobody ever talks to something that has already gone.
 
+mod admission;
 pub mod crds;
 mod data_dir;
 mod error;
@@ -65,6 +66,8 @@ pub struct Options {
     pub node: Option<trainyard_node::Options>,
     /// A socket for others; none if absent.
     pub socket: Option<Socket>,
+    /// Whether jobs are checked before they are stored. Otherwise the operator says what is wrong with them.
+    pub admission: bool,
     /// Whether deployments, replica sets, jobs and endpoints are worked on.
     pub controllers: bool,
 }
@@ -81,7 +84,7 @@ impl Options {
     /// Everything on this machine but the machine itself, in memory, with the definitions we ship.
     pub fn local() -> Result<Self, Error> {
         let operator = Some(trainyard_operator::Options::default());
-        Ok(Self { crds: crds::bundled()?, operator, ..Self::bare() })
+        Ok(Self { crds: crds::bundled()?, operator, admission: true, ..Self::bare() })
     }
 
     /// An API in memory, and nothing else.
@@ -94,6 +97,7 @@ impl Options {
             operator: None,
             node: None,
             socket: None,
+            admission: false,
             controllers: false,
         }
     }
@@ -250,6 +254,11 @@ fn server_options(
     }
     if let Some(pki) = pki {
         server = server.authenticator(pki.authenticator()).accounts(pki.accounts());
+    }
+    if options.admission {
+        server = admission::validators(options.catalog)
+            .into_iter()
+            .fold(server, |server, validator| server.validator(validator));
     }
     if !options.controllers {
         server = server.without_workloads();

@@ -81,6 +81,9 @@ impl Webhooks {
         let asked =
             relevant.validating.iter().map(|(hook, version)| self.ask(app, hook, version, attributes, false));
         let mut warnings = Vec::new();
+        for validator in &relevant.inside {
+            warnings.extend(validator.ask(attributes)?);
+        }
         for answer in join_all(asked).await {
             if let Some(Some(answer)) = answer? {
                 warnings.extend(answer.warnings);

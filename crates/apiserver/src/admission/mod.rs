@@ -6,6 +6,7 @@
 mod client;
 mod config;
 mod dispatch;
+mod inside;
 mod matching;
 mod review;
 mod service;
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 
 use self::client::Client;
 use self::config::Hook;
+pub use self::inside::{Judge, Validator};
 pub(crate) use self::matching::Place;
 pub(crate) use self::review::Attributes;
 use crate::registry::Catalog;
@@ -30,6 +32,7 @@ pub(crate) struct Webhooks {
     store: Store,
     mutating: Table,
     validating: Table,
+    inside: Vec<Arc<Validator>>,
     client: Client,
 }
 
@@ -77,11 +80,12 @@ impl Table {
 pub(crate) struct Relevant {
     mutating: Vec<(Arc<Hook>, String)>,
     validating: Vec<(Arc<Hook>, String)>,
+    inside: Vec<Arc<Validator>>,
 }
 
 impl Relevant {
     pub(crate) fn is_empty(&self) -> bool {
-        self.mutating.is_empty() && self.validating.is_empty()
+        !self.mutates() && !self.validates()
     }
 
     /// Whether somebody may change the object.
@@ -91,27 +95,29 @@ impl Relevant {
 
     /// Whether somebody may refuse the object.
     pub(crate) fn validates(&self) -> bool {
-        !self.validating.is_empty()
+        !self.validating.is_empty() || !self.inside.is_empty()
     }
 }
 
 impl Webhooks {
-    pub(crate) fn new(store: Store) -> Self {
+    pub(crate) fn new(store: Store, inside: Vec<Validator>) -> Self {
         let [mutating, validating] = [MUTATING, VALIDATING].map(|name| Table::new(&store, name));
-        Self { store, mutating, validating, client: Client::default() }
+        let inside = inside.into_iter().map(Arc::new).collect();
+        Self { store, mutating, validating, inside, client: Client::default() }
     }
 
     /// Who could want to be asked about a write. Nobody is asked about the configurations themselves: one that refuses
     /// everything could never be removed.
     pub(crate) fn relevant(&self, catalog: &Catalog, place: &Place<'_>) -> Relevant {
         let (mutating, validating) = (self.mutating.hooks(&self.store), self.validating.hooks(&self.store));
+        let inside = self.inside.iter().filter(|validator| validator.wants(place)).cloned().collect();
         if mutating.is_empty() && validating.is_empty() || place.served.group == GROUP {
-            return Relevant::default();
+            return Relevant { inside, ..Relevant::default() };
         }
         let wanting = |hooks: &[Arc<Hook>]| {
             let wants = |hook: &Arc<Hook>| Some((Arc::clone(hook), hook.wants(catalog, place)?.to_owned()));
             hooks.iter().filter_map(wants).collect()
         };
-        Relevant { mutating: wanting(&mutating), validating: wanting(&validating) }
+        Relevant { mutating: wanting(&mutating), validating: wanting(&validating), inside }
     }
 }

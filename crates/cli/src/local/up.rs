@@ -72,6 +72,8 @@ async fn up(args: Args) -> anyhow::Result<()> {
         operator: has(Role::Operator).then_some(operator),
         node,
         socket: Some(socket),
+        // Whoever brings another operator brings its rules.
+        admission: has(Role::Operator),
         controllers: has(Role::Controllers),
         ..trainyard_host::Options::local()?
     })

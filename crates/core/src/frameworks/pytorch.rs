@@ -101,6 +101,12 @@ impl Framework for PyTorch {
         errors
     }
 
+    fn warnings(&self, job: &JobView) -> Vec<String> {
+        let old = elastic_policy(job).is_some_and(|policy| policy.n_proc_per_node.is_some());
+        let text = "spec.elasticPolicy.nProcPerNode is deprecated, use spec.nprocPerNode instead";
+        old.then(|| text.to_owned()).into_iter().collect()
+    }
+
     fn default(&self, job: &mut JobView) {
         let workers = job.role(WORKER).map(|role| role.replicas);
         let mut policy = elastic_policy(job);

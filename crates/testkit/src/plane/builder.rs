@@ -27,6 +27,7 @@ pub struct Builder {
     scripts: Scripts,
     faults: Faults,
     operator: bool,
+    admission: bool,
     options: trainyard_operator::Options,
     data_dir: Option<PathBuf>,
     begins: Option<Timestamp>,
@@ -42,6 +43,7 @@ impl Default for Builder {
             scripts: Arc::new(|_| PodScript::runs()),
             faults: Faults::none(),
             operator: true,
+            admission: false,
             options: trainyard_operator::Options::default(),
             data_dir: None,
             begins: None,
@@ -79,6 +81,12 @@ impl Builder {
     /// Starts without an operator; see [`Plane::start_operator`].
     pub fn no_operator(mut self) -> Self {
         self.operator = false;
+        self
+    }
+
+    /// Checks jobs before they are stored. Without it, as on clusters without webhooks, bad ones get in.
+    pub fn admission(mut self) -> Self {
+        self.admission = true;
         self
     }
 
@@ -125,6 +133,7 @@ impl Builder {
             operator: None,
             node: None,
             socket: None,
+            admission: self.admission,
             controllers: false,
         })
         .await

@@ -1,7 +1,6 @@
 //! The black-box scenarios of the operator we replace, by their numbers in `training-operator-v1.md` 7.4.
-//!
-//! Left out: 28 (admission).
 
+mod admission;
 mod gangs;
 mod mpi_jobs;
 mod other_jobs;

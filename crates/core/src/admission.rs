@@ -1,0 +1,106 @@
+//! Whether a job may be stored: the rules of [decode](crate::decode), asked before instead of after.
+
+use serde_json::Value;
+
+use crate::decode::{Catalog, decode};
+use crate::field_error::FieldError;
+use crate::kind::Kind;
+
+/// Says what to warn of, or everything for which the job is refused. `old` is the object that is replaced, if one is.
+///
+/// A job that breaks a rule may be in the store already, from before there was admission. Whoever changes something
+/// else about it, an annotation, say, is let through; so is whoever is about to get rid of it.
+pub fn admit(
+    catalog: &Catalog,
+    kind: &'static Kind,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<Vec<String>, Vec<FieldError>> {
+    let is_deleted = new.pointer("/metadata/deletionTimestamp").is_some_and(|at| !at.is_null());
+    if is_deleted || old.is_some_and(|old| old.get("spec") == new.get("spec")) {
+        return Ok(Vec::new());
+    }
+    let decoded = decode(catalog, kind, new).map_err(|bad| vec![bad.error])?;
+    let mut errors = decoded.errors;
+    errors.extend(old.and_then(|old| other_manager(old, new)));
+    if errors.is_empty() { Ok(decoded.framework.warnings(&decoded.job)) } else { Err(errors) }
+}
+
+/// Two controllers must never work on one job.
+fn other_manager(old: &Value, new: &Value) -> Option<FieldError> {
+    let manager = |job: &Value| {
+        let named = job.pointer("/spec/runPolicy/managedBy").and_then(Value::as_str);
+        named.map(str::to_owned)
+    };
+    let (old, new) = (manager(old), manager(new));
+    let changed = old != new;
+    changed.then(|| {
+        FieldError::invalid("spec.runPolicy.managedBy", new.unwrap_or_default(), "field is immutable")
+    })
+}
+
+/// The name that admission of a kind is known by, which is part of what a refused user reads.
+pub fn validator(kind: &Kind) -> String {
+    format!("validator.{}.training-operator.{}", kind.singular, kind.group)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(spec: &Value) -> Value {
+        let kind = first();
+        let framework = Catalog::default().framework(kind.framework).unwrap().facts();
+        let template = json!({ "spec": { "containers": [{ "name": framework.container, "image": "i" }] } });
+        let mut job = json!({
+            "metadata": { "name": "a" },
+            "spec": { kind.replica_specs: { framework.followers: { "template": template } } },
+        });
+        for (field, value) in spec.as_object().unwrap() {
+            job["spec"][field] = value.clone();
+        }
+        job
+    }
+
+    fn first() -> &'static Kind {
+        Catalog::default().kinds[0]
+    }
+
+    fn refused(old: Option<&Value>, new: &Value) -> String {
+        let errors = admit(&Catalog::default(), first(), old, new).err().unwrap_or_default();
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn the_manager_of_a_job_stays() {
+        let (ours, theirs) = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue");
+        let managed = |by: &str| job(&json!({ "runPolicy": { "managedBy": by } }));
+        let immutable =
+            |by: &str| format!("spec.runPolicy.managedBy: Invalid value: \"{by}\": field is immutable");
+        assert_eq!(refused(None, &managed(theirs)), "");
+        assert_eq!(refused(Some(&managed(ours)), &managed(theirs)), immutable(theirs));
+        assert_eq!(refused(Some(&managed(ours)), &job(&json!({}))), immutable(""));
+        assert_eq!(refused(Some(&job(&json!({}))), &managed(ours)), immutable(ours));
+    }
+
+    #[test]
+    fn a_bad_job_that_is_there_can_be_annotated_and_removed() {
+        let bad = job(&json!({ "runPolicy": { "backoffLimit": -1 } }));
+        assert!(refused(None, &bad).contains("backoffLimit"));
+        let mut annotated = bad.clone();
+        annotated["metadata"]["annotations"] = json!({ "a": "b" });
+        assert_eq!(refused(Some(&bad), &annotated), "");
+        let mut worse = job(&json!({ "runPolicy": { "backoffLimit": -2 } }));
+        assert!(refused(Some(&bad), &worse).contains("backoffLimit"));
+        worse["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert_eq!(refused(Some(&bad), &worse), "");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        assert!(refused(None, &job(&json!({ "runPolicy": 1 }))).contains("spec.runPolicy"));
+        assert!(refused(None, &json!({ "metadata": { "name": "a" } })).contains("must be required"));
+    }
+}
