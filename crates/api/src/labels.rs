@@ -24,6 +24,8 @@ pub const INCARNATION: &str = "trainyard.dev/incarnation";
 pub const GANG_SIZE: &str = "trainyard.dev/gang-size";
 /// On a job: `job` restarts all replicas together, `replica` (default) only the failed one.
 pub const RESTART_SCOPE: &str = "trainyard.dev/restart-scope";
+/// On a job: seconds after its start, or after it was resumed, within which all replicas must have started.
+pub const START_DEADLINE: &str = "trainyard.dev/start-deadline-seconds";
 /// On a job: `"true"` lets preemption, eviction and node loss use the restart budget too.
 pub const COUNT_INFRASTRUCTURE_FAILURES: &str = "trainyard.dev/count-infrastructure-failures";
 

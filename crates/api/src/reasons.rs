@@ -16,6 +16,20 @@ pub mod suffix {
     pub const SUSPENDED: &str = "Suspended";
     /// The user resumed the job.
     pub const RESUMED: &str = "Resumed";
+    /// No node has room for a pod, or none that it may run on.
+    pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// An image cannot be had.
+    pub const IMAGE: &str = "ImageUnavailable";
+    /// Something a container is configured with is missing.
+    pub const CONFIG: &str = "ContainerConfig";
+    /// A quota is used up.
+    pub const QUOTA: &str = "QuotaExceeded";
+    /// The API server refuses a child.
+    pub const REFUSED: &str = "ChildRefused";
+    /// A gang scheduler has not let the job in.
+    pub const GANG: &str = "GangWaiting";
+    /// Something that replicas need is not there yet.
+    pub const NEEDS: &str = "NotReady";
     /// The object does not decode or breaks a rule.
     pub const INVALID_SPEC: &str = "InvalidSpec";
 }

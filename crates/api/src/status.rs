@@ -31,7 +31,7 @@ pub struct JobStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Created, Running, Restarting, Suspended, Succeeded, Failed or InvalidSpec.
+    /// Created, Waiting, Running, Restarting, Suspended, Succeeded, Failed or InvalidSpec.
     #[serde(rename = "type")]
     pub type_: String,
     /// True, False or Unknown.

@@ -11,6 +11,8 @@ use trainyard_api::{Condition, ConditionStatus, JobStatus};
 pub mod types {
     /// The job was seen.
     pub const CREATED: &str = "Created";
+    /// Replicas cannot start; the message says why. It goes when they can.
+    pub const WAITING: &str = "Waiting";
     /// The deciding replica runs.
     pub const RUNNING: &str = "Running";
     /// A replica is being replaced.
@@ -81,6 +83,25 @@ pub fn set(status: &mut JobStatus, change: Change<'_>, now: Timestamp) -> bool {
     }
     status.conditions.push(new);
     true
+}
+
+/// Sets a condition whose message is the news: it changes with that, too, and keeps its place.
+pub fn explain(status: &mut JobStatus, change: Change<'_>, now: Timestamp) -> bool {
+    let Some(old) = status.conditions.iter_mut().find(|c| c.type_ == change.type_) else {
+        let added = set(status, change, now);
+        // The last entry is the job's state, and what it waits for does not end that.
+        let created = status.conditions.iter().position(|c| c.type_ == types::CREATED);
+        if let (true, Some(tail)) = (added, created.and_then(|at| status.conditions.get_mut(at + 1..))) {
+            tail.rotate_right(1);
+        }
+        return added;
+    };
+    let same = old.reason.as_deref() == Some(change.reason) && old.message.as_deref() == Some(change.message);
+    if !same {
+        (old.reason, old.message) = (Some(change.reason.into()), Some(change.message.into()));
+        old.last_update_time = Some(stamp(now));
+    }
+    !same
 }
 
 /// Says that a condition is no longer so, and leaves the rest of it and its place. The algorithm above does that for
@@ -162,6 +183,21 @@ mod tests {
         assert_eq!(status.conditions[0].last_update_time, Some(stamp(at(3))));
         assert!(set(&mut status, change(types::SUSPENDED, "False", "B"), at(4)));
         assert_eq!(status.conditions[0].last_transition_time, Some(stamp(at(4))));
+    }
+
+    #[test]
+    fn an_explanation_stands_after_created_and_follows_its_message() {
+        let mut status = JobStatus::default();
+        for type_ in [types::CREATED, types::RUNNING] {
+            set(&mut status, change(type_, "True", "R"), at(0));
+        }
+        assert!(explain(&mut status, change(types::WAITING, "True", "A"), at(1)));
+        assert_eq!(shape(&status), "Created=T Waiting=T Running=T");
+        assert!(!explain(&mut status, change(types::WAITING, "True", "A"), at(2)));
+        let other = Change { message: "other", ..change(types::WAITING, "True", "A") };
+        assert!(explain(&mut status, other, at(3)));
+        assert_eq!(status.conditions[1].message.as_deref(), Some("other"));
+        assert_eq!(status.conditions[1].last_transition_time, Some(stamp(at(1))));
     }
 
     #[test]

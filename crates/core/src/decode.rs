@@ -127,7 +127,8 @@ fn read(catalog: &Catalog, kind: &'static Kind, object: &Value) -> Result<Decode
         record: record.unwrap_or_default(),
     };
     framework.default(&mut job);
-    let errors = [validate::name(&job), of_policy, of_specs, framework.validate(&job)].concat();
+    let (of_name, of_annotations) = (validate::name(&job), validate::annotations(&job));
+    let errors = [of_name, of_policy, of_specs, framework.validate(&job), of_annotations].concat();
     Ok(Decoded { job, framework, errors })
 }
 

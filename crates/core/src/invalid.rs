@@ -100,6 +100,7 @@ mod tests {
             disruption: None,
             containers: Box::new([]),
             node: None,
+            waits: None,
         }
     }
 

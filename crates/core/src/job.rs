@@ -132,6 +132,11 @@ impl JobView {
         add_seconds(start, self.policy.deadline?)
     }
 
+    /// Seconds within which all replicas must have started, if there is a limit.
+    pub fn start_deadline(&self) -> Option<i64> {
+        self.annotations.get(labels::START_DEADLINE)?.parse().ok()
+    }
+
     /// True when all replicas restart together.
     pub fn restarts_as_one(&self) -> bool {
         self.annotations.get(labels::RESTART_SCOPE).is_some_and(|scope| scope == "job")

@@ -55,6 +55,7 @@ pub fn plan(framework: &dyn Framework, seen: &Seen<'_>) -> Plan {
         steps::suspension::apply,
         steps::verdict::apply,
         steps::deadline::apply,
+        steps::start::apply,
         steps::restart::apply,
         steps::ports::apply,
         steps::extras::apply,
@@ -62,6 +63,7 @@ pub fn plan(framework: &dyn Framework, seen: &Seen<'_>) -> Plan {
         steps::services::apply,
         steps::replicas::apply,
         steps::status::apply,
+        steps::waiting::apply,
     ];
     let mut draft = Draft::new(framework, seen);
     for step in STEPS {
@@ -70,6 +72,15 @@ pub fn plan(framework: &dyn Framework, seen: &Seen<'_>) -> Plan {
         }
     }
     draft.finish()
+}
+
+/// Why no replica may be created now.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    /// In one word, as the end of a condition's reason.
+    pub(crate) suffix: &'static str,
+    /// In a few.
+    pub(crate) text: String,
 }
 
 /// A plan in the making. Steps read what was seen and write what they decide.
@@ -81,7 +92,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) record: Record,
     pub(crate) status: JobStatus,
     /// A reason for which no replica may be created now.
-    pub(crate) hold: Option<String>,
+    pub(crate) hold: Option<Hold>,
     actions: Vec<Action>,
     events: Vec<Notice>,
     wake: Option<Timestamp>,
@@ -134,6 +145,11 @@ impl<'a> Draft<'a> {
     /// Counts anew after the record changed, so that the status tells of what this plan is about to do.
     pub(crate) fn recount(&mut self) {
         self.tally = Tally::count(&self.seen, &self.slots, &self.record);
+    }
+
+    /// No replica may be created now. The first reason stays.
+    pub(crate) fn hold(&mut self, suffix: &'static str, text: impl Into<String>) {
+        self.hold.get_or_insert_with(|| Hold { suffix, text: text.into() });
     }
 
     pub(crate) fn act(&mut self, action: Action) {

@@ -39,6 +39,30 @@ pub struct PodView {
     pub containers: Box<[ContainerView]>,
     /// The node it is bound to.
     pub node: Option<Box<str>>,
+    /// Why it does not start, if somebody said so.
+    pub waits: Option<Box<Waits>>,
+}
+
+/// Why a pod does not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// Who says so.
+    pub on: WaitsOn,
+    /// What they say.
+    pub message: Box<str>,
+    /// Since when the pod is there.
+    pub since: Timestamp,
+}
+
+/// What a pod that does not start needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WaitsOn {
+    /// A node.
+    Node,
+    /// An image.
+    Image,
+    /// A ConfigMap, a Secret, or whatever else its containers are configured with.
+    Config,
 }
 
 /// Where a pod is in its life.
@@ -285,6 +309,7 @@ mod tests {
             disruption: None,
             containers: Box::new([ContainerView { name: "c".into(), init: false, state, restarts: 2 }]),
             node: None,
+            waits: None,
             gang: None,
             active_deadline: None,
         }

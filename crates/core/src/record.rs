@@ -32,6 +32,9 @@ pub struct Record {
     /// Replicas that succeeded in this attempt: their pods may vanish, they never run again.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub finished: BTreeMap<String, BTreeSet<u32>>,
+    /// All replicas had started, once. Known only of jobs that have a limit for that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub begun: bool,
     /// The host ports of this attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<PortBlock>,
@@ -50,6 +53,7 @@ impl Default for Record {
             restarts: 0,
             replaced: BTreeMap::new(),
             finished: BTreeMap::new(),
+            begun: false,
             ports: None,
         }
     }

@@ -1,7 +1,7 @@
 //! The rules that hold for every kind: one rule set for admission, reconcile and `explain`.
 
 use serde_json::Value;
-use trainyard_api::labels::managed_by;
+use trainyard_api::labels::{self, managed_by};
 use trainyard_api::{ReplicaSpec, ReplicaSpecs, RestartPolicy, RunPolicy};
 
 use crate::field_error::FieldError;
@@ -82,6 +82,18 @@ pub(crate) fn run_policy(policy: &RunPolicy) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+/// Rules about options that come as annotations.
+pub(crate) fn annotations(job: &JobView) -> Vec<FieldError> {
+    let Some(text) = job.annotations.get(labels::START_DEADLINE) else {
+        return Vec::new();
+    };
+    if text.parse::<i64>().is_ok_and(|seconds| seconds > 0) {
+        return Vec::new();
+    }
+    let path = format!("metadata.annotations[{}]", labels::START_DEADLINE);
+    vec![FieldError::invalid(path, text, "must be a number of seconds, at least 1")]
 }
 
 /// Rules about the name: it is part of the names of all replicas.

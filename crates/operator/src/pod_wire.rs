@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use trainyard_core::{ContainerState, ContainerView, Kind, Phase, PodView};
+use trainyard_core::{ContainerState, ContainerView, Kind, Phase, PodView, Waits, WaitsOn};
 
 use crate::wire::Meta;
 
@@ -38,6 +38,7 @@ struct Condition {
     type_: Box<str>,
     status: Box<str>,
     reason: Option<Box<str>>,
+    message: Option<Box<str>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -64,6 +65,7 @@ struct Empty {}
 #[serde(default)]
 struct Waiting {
     reason: Option<Box<str>>,
+    message: Option<Box<str>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -83,7 +85,11 @@ pub(crate) fn pod(raw: &str, kinds: &[&'static Kind]) -> Result<(Meta, PodView),
     let labels = meta.labels.as_ref();
     let annotations = meta.annotations.as_ref();
     let spec = pod.spec.unwrap_or_default();
+    let phase = status.phase.as_deref().map(Phase::parse).unwrap_or_default();
+    let waits = meta.creation_timestamp.filter(|_| phase == Phase::Pending);
+    let waits = waits.and_then(|since| Some(Box::new(Waits { since, ..waits_on(&status)? })));
     let view = PodView {
+        waits,
         name: meta.name.clone(),
         uid: meta.uid.clone(),
         role: labels.and_then(|l| l.role.clone()).unwrap_or_default(),
@@ -92,7 +98,7 @@ pub(crate) fn pod(raw: &str, kinds: &[&'static Kind]) -> Result<(Meta, PodView),
         attempt: counter(annotations.and_then(|a| a.attempt.as_deref())),
         incarnation: counter(annotations.and_then(|a| a.incarnation.as_deref())),
         gang: annotations.and_then(|a| a.gang.as_deref()?.parse().ok()),
-        phase: status.phase.as_deref().map(Phase::parse).unwrap_or_default(),
+        phase,
         deleting: meta.asked_to_end(),
         reason: status.reason.filter(|reason| !reason.is_empty()),
         disruption: disruption(status.conditions.unwrap_or_default()),
@@ -111,6 +117,38 @@ fn counter(text: Option<&str>) -> u32 {
 fn disruption(conditions: Vec<Condition>) -> Option<Box<str>> {
     let target = conditions.into_iter().find(|c| &*c.type_ == "DisruptionTarget" && &*c.status == "True")?;
     Some(target.reason.unwrap_or_default())
+}
+
+/// Why a pod that has not started does not, if its scheduler or its node says so.
+fn waits_on(status: &Status) -> Option<Waits> {
+    let told = |on, reason: &Option<Box<str>>, message: &Option<Box<str>>| {
+        let message = message.as_ref().or(reason.as_ref()).cloned().unwrap_or_default();
+        Waits { on, message, since: Timestamp::UNIX_EPOCH }
+    };
+    let mut conditions = status.conditions.iter().flatten();
+    if let Some(place) = conditions.find(|c| &*c.type_ == "PodScheduled" && &*c.status == "False") {
+        return Some(told(WaitsOn::Node, &place.reason, &place.message));
+    }
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let mut waiting = containers.filter_map(|container| container.state.as_ref()?.waiting.as_ref());
+    waiting.find_map(|waiting| {
+        let on = needs(waiting.reason.as_deref()?)?;
+        Some(told(on, &waiting.reason, &waiting.message))
+    })
+}
+
+/// What a container that waits with this reason needs; nothing that concerns anybody, of most.
+fn needs(reason: &str) -> Option<WaitsOn> {
+    match reason {
+        "ErrImagePull"
+        | "ImagePullBackOff"
+        | "InvalidImageName"
+        | "ErrImageNeverPull"
+        | "ImageInspectError"
+        | "RegistryUnavailable" => Some(WaitsOn::Image),
+        "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => Some(WaitsOn::Config),
+        _ => None,
+    }
 }
 
 fn containers(init: Option<Vec<Container>>, main: Option<Vec<Container>>) -> Box<[ContainerView]> {

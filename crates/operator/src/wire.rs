@@ -20,6 +20,7 @@ pub(crate) struct Meta {
     pub(crate) namespace: Box<str>,
     pub(crate) uid: Box<str>,
     pub(crate) resource_version: Box<str>,
+    pub(crate) creation_timestamp: Option<Timestamp>,
     pub(crate) deletion_timestamp: Option<Timestamp>,
     pub(crate) deletion_grace_period_seconds: Option<i64>,
     pub(crate) labels: Option<Labels>,

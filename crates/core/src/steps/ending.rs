@@ -15,6 +15,7 @@ pub(crate) fn succeed(draft: &mut Draft<'_>) {
     let message = format!("{} {} {}.", draft.job().kind.name, subject(draft), wording(draft).succeeded);
     // However short it was, it ran: whoever waits for Running must not wait for ever.
     status::running(draft);
+    conditions::remove(&mut draft.status, types::WAITING);
     draft.set_condition(types::SUCCEEDED, ConditionStatus::TRUE, suffix::SUCCEEDED, &message);
     draft.tell(Notice::normal(draft.job().kind.reason(suffix::SUCCEEDED), &message));
     status::count(draft);
@@ -36,6 +37,7 @@ pub(crate) fn fail(draft: &mut Draft<'_>, message: &str) {
         status::running(draft);
     }
     conditions::lower(&mut draft.status, types::RESTARTING);
+    conditions::remove(&mut draft.status, types::WAITING);
     draft.set_condition(types::FAILED, ConditionStatus::TRUE, suffix::FAILED, message);
     draft.tell(Notice::normal(draft.job().kind.reason(suffix::FAILED), message));
     status::count(draft);

@@ -1,6 +1,7 @@
 //! What the framework needs beside pods and services: created before the pods, kept as it should be.
 
 use serde_json::{Value, json};
+use trainyard_api::reasons::suffix;
 
 use crate::action::{Action, Child, Resource, Why};
 use crate::extra::{self, Around, ExtraView};
@@ -11,7 +12,7 @@ use crate::steps::replicas;
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     for want in wanted(draft) {
         if !settle(draft, &want) {
-            draft.hold.get_or_insert_with(|| format!("{} {} is not there yet", want.what.kind, want.name));
+            draft.hold(suffix::NEEDS, format!("{} {} is not there yet", want.what.kind, want.name));
         }
     }
     Flow::Go

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use trainyard_api::labels;
-use trainyard_api::reasons::event;
+use trainyard_api::reasons::{event, suffix};
 
 use crate::action::Child;
 use crate::extra;
@@ -33,10 +33,10 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         GangScheduler::Plugins(_) => true,
     };
     if !there {
-        draft.hold.get_or_insert_with(|| format!("PodGroup {} is not there yet", want.name));
+        draft.hold(suffix::GANG, format!("PodGroup {} is not there yet", want.name));
     } else if !admitted {
         let queue = if queue.is_empty() { QUEUE } else { queue };
-        draft.hold.get_or_insert_with(|| format!("PodGroup {} waits in queue {queue}", want.name));
+        draft.hold(suffix::GANG, format!("PodGroup {} waits in queue {queue}", want.name));
     }
     Flow::Go
 }

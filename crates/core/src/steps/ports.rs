@@ -3,6 +3,8 @@
 //! The block is written into the record before the first pod is created. A new attempt gets a new block: some
 //! frameworks cannot bind a port again for a minute.
 
+use trainyard_api::reasons::suffix;
+
 use crate::job::{JobView, add_seconds};
 use crate::plan::{Draft, Flow};
 use crate::seen::{Addressing, PortBlock, PortSpace};
@@ -26,7 +28,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         draft.say("ports", "the job outgrew its ports: all replicas start anew on others");
     }
     let Some(space) = draft.seen.ports else {
-        draft.hold = Some("no node has published its ports yet".into());
+        draft.hold(suffix::NEEDS, "no node has published its ports yet");
         return Flow::Go;
     };
     let before = draft.job().record.ports;
@@ -34,7 +36,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         Some(block) => draft.record.ports = Some(block),
         None => {
             let again = add_seconds(draft.now(), 10);
-            draft.hold = Some(format!("no {needed} ports in a row are free on this machine"));
+            draft.hold(suffix::NEEDS, format!("no {needed} ports in a row are free on this machine"));
             if let Some(again) = again {
                 draft.wake_at(again);
             }

@@ -143,7 +143,7 @@ fn create(draft: &mut Draft<'_>, occupied: &BTreeSet<String>) {
         .filter(|slot| !occupied.contains(&slot.child_name(job)))
         .collect();
     if let (Some(why), false) = (draft.hold.clone(), missing.is_empty()) {
-        draft.say("replicas", format!("no pod is created: {why}"));
+        draft.say("replicas", format!("no pod is created: {}", why.text));
         return;
     }
     let (mut created, mut overwritten) = (false, false);

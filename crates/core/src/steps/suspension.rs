@@ -4,7 +4,7 @@ use trainyard_api::ConditionStatus;
 use trainyard_api::reasons::suffix;
 
 use crate::action::Why;
-use crate::conditions::{is_true, types};
+use crate::conditions::{self, is_true, types};
 use crate::plan::{Draft, Flow};
 use crate::report::Notice;
 use crate::steps::extras;
@@ -34,6 +34,8 @@ fn suspend(draft: &mut Draft<'_>) {
         draft.delete_service(service, Why::Suspended);
     }
     extras::suspended(draft);
+    conditions::remove(&mut draft.status, types::WAITING);
+    draft.record.begun = false;
     for replicas in draft.status.replica_statuses.values_mut() {
         replicas.active = None;
     }

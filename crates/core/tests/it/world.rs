@@ -317,6 +317,7 @@ impl World {
             disruption: None,
             containers: Box::new([container]),
             node: None,
+            waits: None,
         };
         let job = self.state.job.as_deref();
         let late = job.is_some_and(|job| {

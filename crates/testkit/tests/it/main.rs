@@ -13,3 +13,4 @@ mod ring;
 mod scenarios;
 mod support;
 mod upstream_crds;
+mod waiting;

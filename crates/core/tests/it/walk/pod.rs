@@ -184,6 +184,7 @@ impl Pod {
                 restarts: self.restarts.into(),
             }]),
             node: None,
+            waits: None,
         }
     }
 }
