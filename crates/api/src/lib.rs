@@ -22,7 +22,7 @@ pub use mpijob::{MPIJob, MPIJobSpec};
 pub use paddlejob::{PaddleElasticPolicy, PaddleJob, PaddleJobSpec};
 pub use pytorchjob::{ElasticPolicy, PyTorchJob, PyTorchJobSpec};
 pub use run_policy::{CleanPodPolicy, ReplicaSpec, ReplicaSpecs, RestartPolicy, RunPolicy, SchedulingPolicy};
-pub use status::{Condition, ConditionStatus, JobStatus, ReplicaStatus};
+pub use status::{Condition, ConditionStatus, FirstFailure, JobStatus, ReplicaStatus};
 pub use template::PodTemplate;
 pub use tfjob::{TFJob, TFJobSpec};
 pub use xgboostjob::{XGBoostJob, XGBoostJobSpec};

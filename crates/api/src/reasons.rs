@@ -60,6 +60,8 @@ pub mod event {
     pub const DELETED_GANG: &str = "SuccessfulDeletePodGroup";
     /// An object that the job needs exists and belongs to somebody else.
     pub const RESOURCE_EXISTS: &str = "ErrResourceExists";
+    /// The replica that failed first, and how.
+    pub const FIRST_FAILURE: &str = "FirstFailure";
     /// A container of the deciding name ended.
     pub const EXITED_WITH_CODE: &str = "ExitedWithCode";
     /// `schedulerName` inside a pod template names another scheduler than the operator's.

@@ -22,9 +22,39 @@ pub struct JobStatus {
     /// When the job ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
+    /// The failure that the job was last restarted or ended for. Where several replicas failed, the first of them: the
+    /// others mostly failed because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failure: Option<FirstFailure>,
     /// When the job was last looked at while it waited for a gang scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_reconcile_time: Option<Time>,
+}
+
+/// How a replica failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FirstFailure {
+    /// The name of its pod.
+    pub pod: String,
+    /// The node it ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// With which code its training container ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// What Kubernetes calls it: Error, OOMKilled, Evicted, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whose doing it was: application error, out of memory, preempted, evicted, node lost, …
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<Time>,
+    /// The last lines of its log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
 }
 
 /// One thing that is, was or is not so about a job.

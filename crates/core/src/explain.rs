@@ -50,6 +50,7 @@ pub fn explain(catalog: &Catalog, kind: &'static Kind, manifest: &Value, options
             extras: &extras,
             ports,
             failures: &[],
+            tail: None,
             options,
             now: Timestamp::UNIX_EPOCH,
         };

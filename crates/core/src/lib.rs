@@ -45,6 +45,7 @@ pub use pod::{Cause, ContainerState, ContainerView, Phase, PodView, Waits, Waits
 pub use record::Record;
 pub use report::{Notice, Report};
 pub use seen::{
-    Addressing, GangScheduler, Helpers, Options, PortBlock, PortSpace, Seen, ServiceView, WriteFailure,
+    Addressing, Ask, GangScheduler, Helpers, Options, PortBlock, PortSpace, Seen, ServiceView, Tail,
+    WriteFailure,
 };
 pub use steps::tally::{Count, Tally};

@@ -11,7 +11,7 @@ use crate::job::JobView;
 use crate::pod::PodView;
 use crate::record::Record;
 use crate::report::{Notice, Report};
-use crate::seen::{Seen, ServiceView};
+use crate::seen::{Ask, Seen, ServiceView};
 use crate::steps;
 use crate::steps::slots::Slots;
 use crate::steps::tally::Tally;
@@ -31,6 +31,8 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// What to show on the job.
     pub events: Vec<Notice>,
+    /// A log that would make the plan say more: whoever can read it makes the plan again with its end.
+    pub ask: Option<Ask>,
     /// When to look again even if nothing happens.
     pub wake: Option<Timestamp>,
     /// Why, step by step.
@@ -95,6 +97,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) hold: Option<Hold>,
     actions: Vec<Action>,
     events: Vec<Notice>,
+    pub(crate) ask: Option<Ask>,
     wake: Option<Timestamp>,
     report: Report,
 }
@@ -113,6 +116,7 @@ impl<'a> Draft<'a> {
             hold: None,
             actions: Vec::new(),
             events: Vec::new(),
+            ask: None,
             wake: None,
             report: Report::default(),
         }
@@ -125,6 +129,7 @@ impl<'a> Draft<'a> {
             status: (self.status != job.status).then_some(self.status),
             actions: self.actions,
             events: self.events,
+            ask: self.ask,
             wake: self.wake,
             report: self.report,
         }

@@ -24,6 +24,8 @@ pub struct Seen<'a> {
     pub ports: Option<&'a PortSpace>,
     /// Writes of ours that were refused and not yet granted since.
     pub failures: &'a [WriteFailure],
+    /// The end of a log that the plan [asked for](crate::Plan::ask), once it was read.
+    pub tail: Option<&'a Tail>,
     /// How this operator was started.
     pub options: &'a Options,
     /// Now.
@@ -184,6 +186,26 @@ pub struct PortSpace {
     pub last: u16,
     /// Blocks that other jobs hold, and blocks this job found taken.
     pub taken: Vec<PortBlock>,
+}
+
+/// Whose log is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The pod's name.
+    pub pod: String,
+    /// Its identity.
+    pub uid: String,
+    /// The container.
+    pub container: String,
+}
+
+/// The end of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// The identity of the pod.
+    pub uid: String,
+    /// Its last lines; none if they cannot be had.
+    pub lines: Vec<String>,
 }
 
 /// A write of ours that the API server refused.

@@ -61,6 +61,7 @@ mod report;
 mod shell;
 mod sinks;
 mod status;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod watch;

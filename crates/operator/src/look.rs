@@ -74,7 +74,8 @@ fn plan_valid(decoded: &Decoded, pods: &[PodView], services: &[ServiceView], now
     let around = Around { job, running: &[], options: &options };
     let extras: Vec<ExtraView> = decoded.framework.extras(around).iter().map(ExtraView::granted).collect();
     let extras = &extras;
-    let seen = Seen { job, pods, services, extras, ports: None, failures: &[], options: &options, now };
+    let seen =
+        Seen { job, pods, services, extras, ports: None, failures: &[], tail: None, options: &options, now };
     plan(decoded.framework, &seen)
 }
 

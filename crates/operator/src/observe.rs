@@ -9,8 +9,8 @@ use trainyard_core::conditions::is_finished;
 use trainyard_core::decode::Undecodable;
 use trainyard_core::invalid::{InvalidJob, plan_invalid};
 use trainyard_core::{
-    Addressing, Decoded, ExtraView, FieldError, Plan, PodView, PortSpace, Seen, ServiceView, WriteFailure,
-    decode, plan,
+    Addressing, Decoded, ExtraView, FieldError, Plan, PodView, PortSpace, Seen, ServiceView, Tail,
+    WriteFailure, decode, plan,
 };
 
 use crate::jobs::Job;
@@ -49,14 +49,14 @@ pub(crate) fn observe(shell: &Shell, key: &Key) -> Option<Observed> {
 
 impl Observed {
     /// Decides what to do.
-    pub(crate) fn plan(&self, shell: &Shell) -> Planned {
+    pub(crate) fn plan(&self, shell: &Shell, tail: Option<&Tail>) -> Planned {
         let mut object: Value = match serde_json::from_str(&self.job.raw) {
             Ok(object) => object,
             Err(error) => return self.unreadable(&error),
         };
         let plan = match decode(&shell.catalog.0, self.key.kind(), &object) {
             Ok(decoded) if decoded.errors.is_empty() || is_finished(&decoded.job.status) => {
-                self.plan_valid(shell, &decoded)
+                self.plan_valid(shell, &decoded, tail)
             }
             Ok(Decoded { job, errors, .. }) => {
                 self.plan_invalid(&job.status, job.policy.managed_elsewhere, &errors)
@@ -70,7 +70,7 @@ impl Observed {
         Planned { plan, status }
     }
 
-    fn plan_valid(&self, shell: &Shell, decoded: &Decoded) -> Plan {
+    fn plan_valid(&self, shell: &Shell, decoded: &Decoded, tail: Option<&Tail>) -> Plan {
         let options = &shell.options.plan;
         let make = |ports: Option<&PortSpace>| {
             let seen = Seen {
@@ -80,6 +80,7 @@ impl Observed {
                 extras: &self.extras,
                 ports,
                 failures: &self.failures,
+                tail,
                 options,
                 now: self.now,
             };

@@ -12,6 +12,7 @@ use crate::report;
 use crate::shell::Shell;
 use crate::sinks;
 use crate::status::{self, Commit, Error};
+use crate::tail;
 
 /// No timer is longer. Wall clock and waiting clock drift apart: a laptop sleeps, a clock is set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(15 * 60);
@@ -20,7 +21,11 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(15 * 60);
 pub(crate) async fn reconcile(shell: &Shell, key: &Key) -> Next {
     shell.counters().reconciles.increment();
     let Some(seen) = observe::observe(shell, key) else { return Next::Forget };
-    let Planned { plan, status } = seen.plan(shell);
+    let Planned { mut plan, mut status } = seen.plan(shell, None);
+    if let Some(ask) = &plan.ask {
+        let tail = tail::read(shell, &key.namespace, ask).await;
+        Planned { plan, status } = seen.plan(shell, Some(&tail));
+    }
     debug!(report = %plan.report, actions = plan.actions.len(), "planned");
     let commit = match status::commit(shell, &seen, &plan, &status).await {
         Ok(commit) => commit,

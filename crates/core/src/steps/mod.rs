@@ -7,6 +7,7 @@ pub(crate) mod deadline;
 pub(crate) mod ending;
 pub(crate) mod exits;
 pub(crate) mod extras;
+pub(crate) mod first;
 pub(crate) mod gang;
 pub(crate) mod ownership;
 pub(crate) mod ports;

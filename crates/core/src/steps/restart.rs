@@ -16,7 +16,7 @@ use crate::pod::{Cause, Phase, PodView};
 use crate::report::Notice;
 use crate::seen::Addressing;
 use crate::steps::tally::is_current;
-use crate::steps::{ending, exits};
+use crate::steps::{ending, exits, first};
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     let slots: Vec<(Slot<'_>, &PodView)> = current_pods(draft);
@@ -171,5 +171,11 @@ fn replace(draft: &mut Draft<'_>, slots: &[(Slot<'_>, &PodView)], lost: &[Loss<'
 /// Ends that are acted upon now are told.
 fn tell_exits(draft: &mut Draft<'_>, slots: &[(Slot<'_>, &PodView)]) {
     let failed = slots.iter().map(|(_, pod)| *pod).filter(|pod| pod.phase == Phase::Failed);
-    exits::tell(draft, &failed.collect::<Vec<_>>());
+    let failed: Vec<&PodView> = failed.collect();
+    exits::tell(draft, &failed);
+    let own = |(slot, pod): &(Slot<'_>, &PodView)| {
+        pod.is_down(slot.role.restart) || (pod.phase == Phase::Failed && !pod.ended_by_deletion())
+    };
+    let own: Vec<&PodView> = slots.iter().filter(|pair| own(pair)).map(|(_, pod)| *pod).collect();
+    first::name(draft, &own);
 }

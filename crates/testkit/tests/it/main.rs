@@ -2,6 +2,7 @@
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 mod chaos;
+mod first_failure;
 mod framework;
 mod host;
 mod kit;

@@ -124,6 +124,7 @@ fn planned(decoded: &Decoded, options: &Options) -> Result<End, String> {
             extras: &extras,
             ports: Some(&ports),
             failures: &[],
+            tail: None,
             options,
             now: Timestamp::UNIX_EPOCH,
         };

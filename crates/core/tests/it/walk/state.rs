@@ -179,6 +179,7 @@ impl Job {
             extras: &self.extras,
             ports: None,
             failures: &[],
+            tail: None,
             options: &self.options,
             now,
         };

@@ -126,6 +126,9 @@ Running and Restarting are never both true, and after the end neither is.
 Beside these there may be `InvalidSpec`, always last: the spec was changed so that it cannot be read or breaks a rule, while pods
 live. Nothing is touched until it is valid again or no pod lives; then it is gone.
 
+`Waiting`, always right after Created, says that replicas cannot start and why: no node, no image, a quota, a name that is taken, a
+gang that is not let in. It comes within seconds, goes when they start, and is no state of its own.
+
 A condition is True unless it says otherwise. _~_ stands for `Suspended=False` where the job was resumed before, and for nothing
 otherwise; _\\*_ for nothing, `Running=False` or `Restarting=False`: what was true when the job was suspended.
 
