@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::entrypoints::Entrypoints;
+use crate::env::expand;
 use crate::inventory::Inventory;
 use crate::pod::BackOff;
 use crate::runtime::LogRules;
@@ -61,7 +62,10 @@ pub enum Surroundings {
     },
     /// A directory per pod and a few variables: for a long-running control plane, whose own environment is nobody's
     /// business.
-    Clean,
+    Clean {
+        /// Variables beside the few, or instead of them, in this order. `$(NAME)` in a value is what was there before.
+        env: Vec<(String, String)>,
+    },
 }
 
 impl Options {
@@ -71,11 +75,36 @@ impl Options {
 }
 
 /// What a container gets in [`Surroundings::Clean`].
-pub(crate) fn clean_env(home: &str) -> BTreeMap<String, String> {
+pub(crate) fn clean_env(home: &str, more: &[(String, String)]) -> BTreeMap<String, String> {
     let fixed = [
         ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
         ("LANG", "C.UTF-8"),
         ("HOME", home),
     ];
-    fixed.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    let mut env: BTreeMap<String, String> =
+        fixed.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    for (name, value) in more {
+        let value = expand(value, &env);
+        env.insert(name.clone(), value);
+    }
+    env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_build_on_those_before_them() {
+        let more = [
+            ("PATH", "/opt/bin:$(PATH)"),
+            ("TARGET", "$(HOME)/here"),
+            ("BOTH", "$(TARGET) $(NONE) $$(HOME)"),
+        ];
+        let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let env = clean_env("/home", &more);
+        assert!(env["PATH"].starts_with("/opt/bin:/usr/local/sbin:"), "{env:?}");
+        assert_eq!(env["BOTH"], "/home/here $(NONE) $(HOME)");
+        assert_eq!(env["LANG"], "C.UTF-8");
+    }
 }

@@ -24,6 +24,10 @@ pub(crate) struct Args {
     /// How long processes go on when this program was killed: `90s`, `15m`, `1h`, `never` ends them only by `down`.
     #[arg(long, default_value = "1h", value_name = "TIME", value_parser = time_or_never)]
     orphans_after: Never,
+    /// A variable for every container that does not set it itself. `$(NAME)` in it is what a variable was before:
+    /// `PATH=/opt/venv/bin:$(PATH)`. May be given more than once.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
     #[command(flatten)]
     machine: MachineArgs,
 }
@@ -63,7 +67,8 @@ async fn up(args: Args) -> anyhow::Result<()> {
     let node = if has(Role::Node) {
         let inventory = args.machine.inventory(&path)?;
         let name = dir.node_name(&inventory.host_name)?;
-        Some(args.machine.node(name, &path, inventory, Surroundings::Clean, args.orphans_after.0)?)
+        let around = Surroundings::Clean { env: args.env };
+        Some(args.machine.node(name, &path, inventory, around, args.orphans_after.0)?)
     } else {
         None
     };
@@ -100,6 +105,13 @@ async fn up(args: Args) -> anyhow::Result<()> {
     host.wait().await?;
     say_what_goes_on(&path, args.orphans_after);
     Ok(())
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".into()),
+    }
 }
 
 /// Whoever stops `up` learns that processes go on, and how to end them.

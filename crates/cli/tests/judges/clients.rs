@@ -1,11 +1,11 @@
-//! Libraries that programs are written with: client-go and controller-runtime, and Python's `kubernetes`.
+//! Libraries that programs are written with: client-go and controller-runtime, Python's `kubernetes`, and upstream's SDK.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use trainyard_cluster::Programs;
 
-use crate::kit::text;
+use crate::kit::{Up, text};
 use crate::python::{Needs, python};
 use crate::servers;
 
@@ -63,4 +63,28 @@ async fn programs_in_python() {
         command
     })
     .await;
+}
+
+/// Upstream's SDK for jobs; it does not work with the newest client library.
+const SDK: Needs = Needs::Pip(&["kubeflow-training==1.9.3", "kubernetes==35.0.0"]);
+/// What one of its functions trains with.
+const TORCH: Needs = Needs::Debian(&["python3-torch"], "import torch");
+
+#[tokio::test]
+async fn the_sdk_for_jobs() {
+    let found = python(SDK).and_then(|sdk| python(TORCH).map(|_| sdk));
+    let Some(python) = or_left_out("upstream's SDK", found) else { return };
+    let home = tempfile::tempdir().unwrap();
+    // What pods install goes into their own directories, as it would in containers.
+    let path = format!("PATH={}:$(PATH)", python.parent().unwrap().display());
+    let (target, search) = ("PIP_TARGET=$(HOME)/packages", "PYTHONPATH=$(HOME)/packages");
+    let image = "registry.example/greeter=echo hello";
+    let args = ["--env", &path, "--env", target, "--env", search, "--entrypoint", image];
+    let up = Up::start(&home.path().join("up"), &args).await;
+    let folder = home.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/sdk.py");
+    let mut command = Command::new(&python);
+    command.arg(script).arg(up.dir.join("kubeconfig")).arg(&folder).env("PYTHONDONTWRITEBYTECODE", "1");
+    eprint!("{}", succeeded("`up`", command.output().unwrap()));
 }

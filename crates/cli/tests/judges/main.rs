@@ -21,7 +21,6 @@ mod kubectl;
 mod node;
 mod normal;
 mod peer;
-#[expect(dead_code, reason = "shared with the examples, which need Debian's packages too")]
 mod python;
 mod servers;
 mod transcript;

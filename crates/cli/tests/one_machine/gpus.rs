@@ -34,7 +34,7 @@ async fn try_host(dir: DataDir, gpus: u32) -> Result<Host, trainyard_host::Error
         shim: BIN.into(),
         lock: trainyard_host::lock_file(&path),
         orphans_after: Some(Duration::from_secs(60)),
-        surroundings: Surroundings::Clean,
+        surroundings: Surroundings::Clean { env: Vec::new() },
         entrypoints: trainyard_node::Entrypoints::default(),
         back_off: BackOff::default(),
         open_files: None,

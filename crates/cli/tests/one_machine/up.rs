@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use crate::kit::{Up, create, each_replica, eventually, job, log, pods, text, until};
+use crate::kit::{Up, create, each_replica, eventually, job, log, pods, text, trainyard, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_the_owners_alone() {
@@ -173,4 +173,22 @@ async fn logs_of_the_pod_before() {
     .await;
     let previous = up.command(&["logs", "again", "--previous"]);
     assert_eq!(text(&previous.stdout), "first\n", "{}", text(&previous.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn variables_for_every_container() {
+    let home = tempfile::tempdir().unwrap();
+    let args = ["--env", "PLACE=$(HOME)/here", "--env", "TONE=loud", "--env", "PATH=/no/such/bin:$(PATH)"];
+    let up = Up::start(&home.path().join("data"), &args).await;
+    let client = up.client().await;
+    let job = each_replica(job("told", 0, "echo $PLACE $TONE $PATH"), |replica| {
+        replica["template"]["spec"]["containers"][0]["env"] = json!([{ "name": "TONE", "value": "soft" }]);
+    });
+    create(&client, &job).await;
+    until(&client, "told", &["Succeeded"]).await;
+    let said = log(&client, "told-master-0").await;
+    assert!(said.contains("/here soft /no/such/bin:/usr/"), "{said}");
+    let output = trainyard(home.path()).args(["up", "--env", "=x"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("write NAME=VALUE"), "{}", text(&output.stderr));
 }

@@ -164,9 +164,9 @@ fn orphan(shared: &Shared, pod: &Pod) -> Orphan {
 fn surroundings(shared: &Shared, uid: &str) -> (PathBuf, BTreeMap<String, String>) {
     match &shared.options.surroundings {
         Surroundings::Caller { directory, env } => (directory.clone(), env.clone()),
-        Surroundings::Clean => {
+        Surroundings::Clean { env } => {
             let work = shared.disk.work(uid);
-            let env = clean_env(&work.to_string_lossy());
+            let env = clean_env(&work.to_string_lossy(), env);
             (work, env)
         }
     }
