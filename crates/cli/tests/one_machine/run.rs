@@ -18,11 +18,10 @@ fn run(home: &Path, manifest: &str) -> Output {
 fn a_job_runs_where_and_how_the_caller_is() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("data.txt"), "here\n").unwrap();
-    fs::write(
-        home.path().join("job.yaml"),
-        job("ok", 1, "cat data.txt; echo $MINE $RANK of $WORLD_SIZE").to_string(),
-    )
-    .unwrap();
+    // The job ends with its master, and with it whoever still runs: the master waits for the worker.
+    let script =
+        "cat data.txt; echo $MINE $RANK of $WORLD_SIZE; touch $RANK; until [ -e 1 ]; do sleep 0.05; done";
+    fs::write(home.path().join("job.yaml"), job("ok", 1, script).to_string()).unwrap();
     let output = trainyard(home.path()).args(["run", "job.yaml"]).env("MINE", "my own").output().unwrap();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{out}{err}");
