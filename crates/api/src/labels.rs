@@ -22,6 +22,8 @@ pub const ATTEMPT: &str = "trainyard.dev/attempt";
 pub const INCARNATION: &str = "trainyard.dev/incarnation";
 /// On a pod: how many pods must be placed together, for a node that schedules gangs.
 pub const GANG_SIZE: &str = "trainyard.dev/gang-size";
+/// A finalizer of pods: they stay until what became of them is written down.
+pub const TRACKING: &str = "trainyard.dev/tracking";
 /// On a job: `job` restarts all replicas together, `replica` (default) only the failed one.
 pub const RESTART_SCOPE: &str = "trainyard.dev/restart-scope";
 /// On a job: seconds after its start, or after it was resumed, within which all replicas must have started.

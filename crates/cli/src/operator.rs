@@ -29,6 +29,9 @@ pub(crate) struct Args {
     gang_scheduler_name: String,
     #[command(flatten)]
     helpers: Helpers,
+    /// Keep pods until what became of them is written down, by a finalizer; see `trainyard uninstall`.
+    #[arg(long)]
+    track_pods: bool,
     /// Seconds after which a pod that its lost node cannot end is deleted by force; 0 waits for ever.
     #[arg(long, default_value_t = 60)]
     lost_node_seconds: i64,
@@ -97,6 +100,7 @@ async fn operate(args: Args) -> anyhow::Result<()> {
         ..trainyard_operator::Options::default()
     };
     options.plan.cluster_domain = args.cluster_domain.clone();
+    options.plan.track_pods = args.track_pods;
     options.plan.lost_node_seconds = args.lost_node_seconds;
     options.plan.gang = GangScheduler::named(&args.gang_scheduler_name);
     options.plan.helpers = args.helpers.options()?;

@@ -121,6 +121,13 @@ pub enum Action {
         /// A merge patch.
         patch: Value,
     },
+    /// Let a pod go that was kept until its end was written down.
+    Release {
+        /// Its name.
+        name: String,
+        /// Its identity.
+        uid: String,
+    },
     /// Delete the job: its time to live is over.
     DeleteJob {
         /// The job's identity.
@@ -137,6 +144,7 @@ impl fmt::Display for Action {
                 write!(f, "delete {} {name} ({uid}){how} because {why}", what.kind)
             }
             Self::Amend { what, name, uid, .. } => write!(f, "amend {} {name} ({uid})", what.kind),
+            Self::Release { name, uid } => write!(f, "release Pod {name} ({uid})"),
             Self::DeleteJob { uid } => write!(f, "delete the job ({uid})"),
         }
     }

@@ -57,7 +57,10 @@ pub fn explain(catalog: &Catalog, kind: &'static Kind, manifest: &Value, options
         let plan = plan(decoded.framework, &seen);
         let new = plan.actions.into_iter().filter_map(|action| match action {
             Action::Create(child) => Some(child),
-            Action::Delete { .. } | Action::Amend { .. } | Action::DeleteJob { .. } => None,
+            Action::Delete { .. }
+            | Action::Amend { .. }
+            | Action::Release { .. }
+            | Action::DeleteJob { .. } => None,
         });
         let (first, last): (Vec<Child>, Vec<Child>) =
             new.partition(|child| ![&Resource::POD, &Resource::SERVICE].contains(&child.what));

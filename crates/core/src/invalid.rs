@@ -13,6 +13,7 @@ use crate::kind::Kind;
 use crate::plan::Plan;
 use crate::pod::{Phase, PodView};
 use crate::report::{Notice, Report};
+use crate::steps::tracking::release_all;
 
 /// What is known of a job that cannot be planned.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +36,12 @@ pub struct InvalidJob<'a> {
     pub pods: &'a [PodView],
 }
 
-/// Decides about a job that cannot be planned. It never touches a pod.
+/// Decides about a job that cannot be planned. It never touches a pod, but lets them go with the job.
 pub fn plan_invalid(job: &InvalidJob<'_>, now: Timestamp) -> Plan {
-    if job.deleting || job.managed_elsewhere || conditions::is_finished(job.status) {
+    if job.deleting || conditions::is_finished(job.status) {
+        return Plan { actions: release_all(job.pods), ..Plan::default() };
+    }
+    if job.managed_elsewhere {
         return Plan::default();
     }
     let alive = job.pods.iter().filter(|pod| !pod.phase.is_over()).count();
@@ -93,6 +97,7 @@ mod tests {
             attempt: 0,
             incarnation: 0,
             gang: None,
+            tracked: false,
             active_deadline: None,
             phase,
             deleting: None,

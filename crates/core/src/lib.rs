@@ -49,3 +49,4 @@ pub use seen::{
     WriteFailure,
 };
 pub use steps::tally::{Count, Tally};
+pub use steps::tracking::release_all;

@@ -73,6 +73,7 @@ pub fn plan(framework: &dyn Framework, seen: &Seen<'_>) -> Plan {
             break;
         }
     }
+    steps::tracking::apply(&mut draft);
     draft.finish()
 }
 

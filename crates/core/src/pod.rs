@@ -23,6 +23,8 @@ pub struct PodView {
     pub attempt: u32,
     /// Which of the replica's pods in that attempt it is.
     pub incarnation: u32,
+    /// True while it is kept from going before its end is written down.
+    pub tracked: bool,
     /// How many pods it wants to be placed with, if it says so.
     pub gang: Option<u32>,
     /// How many seconds it may be active, if it says so.
@@ -311,6 +313,7 @@ mod tests {
             node: None,
             waits: None,
             gang: None,
+            tracked: false,
             active_deadline: None,
         }
     }

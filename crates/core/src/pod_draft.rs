@@ -48,6 +48,17 @@ impl PodDraft {
         }
     }
 
+    /// Adds a finalizer to those of the template.
+    pub fn push_finalizer(&mut self, name: &str) {
+        let Some(metadata) = self.body.get_mut("metadata") else {
+            return;
+        };
+        let there = metadata.get("finalizers").and_then(Value::as_array);
+        if !there.is_some_and(|list| list.iter().any(|known| known.as_str() == Some(name))) {
+            push(metadata, "finalizers", name.into());
+        }
+    }
+
     /// Sets any field of the spec.
     pub fn set_spec(&mut self, field: &str, value: impl Into<Value>) {
         if let Some(spec) = self.body.get_mut("spec").and_then(Value::as_object_mut) {

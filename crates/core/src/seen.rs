@@ -66,6 +66,8 @@ pub struct Options {
     pub gang: Option<GangScheduler>,
     /// What is put beside the user's containers.
     pub helpers: Helpers,
+    /// Keep pods until what became of them is written down.
+    pub track_pods: bool,
     /// Seconds after which a pod that a lost node cannot end is deleted by force; 0 means never.
     pub lost_node_seconds: i64,
 }
@@ -78,6 +80,7 @@ impl Default for Options {
             gang_on_pods: false,
             gang: None,
             helpers: Helpers::default(),
+            track_pods: false,
             lost_node_seconds: 60,
         }
     }

@@ -21,6 +21,7 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const MERGE_PATCH: HeaderValue = HeaderValue::from_static("application/merge-patch+json");
+const STRATEGIC_PATCH: HeaderValue = HeaderValue::from_static("application/strategic-merge-patch+json");
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +114,14 @@ impl Api {
         body: &impl serde::Serialize,
     ) -> Result<Answer, Error> {
         self.call(request(Method::PATCH, path, Some(MERGE_PATCH), encode(body)?)?).await
+    }
+
+    pub(crate) async fn strategic_patch(
+        &self,
+        path: &str,
+        body: &impl serde::Serialize,
+    ) -> Result<Answer, Error> {
+        self.call(request(Method::PATCH, path, Some(STRATEGIC_PATCH), encode(body)?)?).await
     }
 
     pub(crate) async fn delete(&self, path: &str, body: &impl serde::Serialize) -> Result<Answer, Error> {

@@ -50,6 +50,8 @@ impl View for ExtraView {
 pub(crate) struct Children<V> {
     families: BTreeMap<Box<str>, Family<V>>,
     owner_of: BTreeMap<Box<str>, Box<str>>,
+    /// The identities of owners by key: usually one, more while the children of a deleted job end.
+    owners: BTreeMap<Key, BTreeSet<Box<str>>>,
     /// How far the watch has come.
     watched: u64,
 }
@@ -68,7 +70,7 @@ struct Member<V> {
 
 impl<V> Default for Children<V> {
     fn default() -> Self {
-        Self { families: BTreeMap::new(), owner_of: BTreeMap::new(), watched: 0 }
+        Self { families: BTreeMap::new(), owner_of: BTreeMap::new(), owners: BTreeMap::new(), watched: 0 }
     }
 }
 
@@ -81,6 +83,12 @@ impl<V: View> Children<V> {
             .flat_map(|family| family.members.values())
             .map(|member| member.view.clone())
             .collect()
+    }
+
+    /// The children of jobs of that name that are not this one, by the identity of their job.
+    pub(crate) fn strangers(&self, key: &Key, owner: Option<&str>) -> Vec<(Box<str>, Vec<V>)> {
+        let others = self.owners.get(key).into_iter().flatten().filter(|uid| Some(&***uid) != owner);
+        others.map(|uid| (uid.clone(), self.of(uid))).collect()
     }
 
     /// True when the job has this very child.
@@ -127,6 +135,12 @@ impl<V: View> Children<V> {
         let key = family.key.clone();
         if family.members.is_empty() {
             self.families.remove(&owner);
+            if let Some(owners) = self.owners.get_mut(&key) {
+                owners.remove(&owner);
+                if owners.is_empty() {
+                    self.owners.remove(&key);
+                }
+            }
         }
         Some(key)
     }
@@ -161,6 +175,9 @@ impl<V: View> Children<V> {
 
     fn put(&mut self, owner: Owner, view: V, version: u64) {
         let uid: Box<str> = view.uid().into();
+        if !self.families.contains_key(&owner.uid) {
+            self.owners.entry(owner.key.clone()).or_default().insert(owner.uid.clone());
+        }
         let family = self
             .families
             .entry(owner.uid.clone())
@@ -257,6 +274,22 @@ mod tests {
         assert_eq!(concerned, [owner("j").key, owner("k").key]);
         assert!(children.of("j").is_empty());
         assert_eq!(children.show(None, service("a", "1"), 12), [owner("k").key], "orphaned");
+    }
+
+    #[test]
+    fn children_of_an_earlier_job_are_strangers() {
+        let named = |uid: &str| Owner { key: owner("j").key, ..owner(uid) };
+        let mut children = Children::default();
+        children.show(Some(named("old")), service("a", "1"), 10);
+        children.show(Some(named("new")), service("b", "2"), 11);
+        let strangers = |children: &Children<ServiceView>, uid| {
+            let found = children.strangers(&owner("j").key, uid);
+            found.into_iter().map(|(uid, _)| uid.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(strangers(&children, Some("new")), ["old"]);
+        assert_eq!(strangers(&children, None), ["new", "old"]);
+        children.remove("1");
+        assert!(strangers(&children, Some("new")).is_empty());
     }
 
     #[test]

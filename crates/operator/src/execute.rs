@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use serde_json::json;
+use trainyard_api::labels;
 use trainyard_core::{Action, Child, ExtraView, Resource};
 
 use crate::api::{self, Answer};
@@ -132,6 +133,15 @@ async fn perform(shell: &Shell, target: &Target, action: Action) -> Effect {
         Action::Amend { what, name, uid, patch } => {
             let path = api::child(what, namespace, &name);
             let answer = shell.api.merge_patch(&path, &patch).await;
+            let result = settle(shell, Verb::Amend, what, &uid, answer);
+            Effect { verb: Verb::Amend, kind: what.kind, name, result }
+        }
+        Action::Release { name, uid } => {
+            let what = &Resource::POD;
+            let path = api::child(what, namespace, &name);
+            // Takes ours from the list and leaves the others, whatever the list has become.
+            let taken = json!({ "uid": uid, "$deleteFromPrimitiveList/finalizers": [labels::TRACKING] });
+            let answer = shell.api.strategic_patch(&path, &json!({ "metadata": taken })).await;
             let result = settle(shell, Verb::Amend, what, &uid, answer);
             Effect { verb: Verb::Amend, kind: what.kind, name, result }
         }

@@ -53,6 +53,7 @@ mod memory;
 mod observe;
 pub mod operator;
 pub mod options;
+mod orphans;
 mod pod_wire;
 mod ports;
 mod queue;

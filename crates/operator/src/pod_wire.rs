@@ -103,6 +103,7 @@ pub(crate) fn pod(raw: &str, kinds: &[&'static Kind]) -> Result<(Meta, PodView),
         reason: status.reason.filter(|reason| !reason.is_empty()),
         disruption: disruption(status.conditions.unwrap_or_default()),
         containers: containers(status.init_container_statuses, status.container_statuses),
+        tracked: meta.is_tracked(),
         active_deadline: spec.active_deadline_seconds,
         node: spec.node_name.filter(|node| !node.is_empty()),
     };

@@ -7,11 +7,12 @@ use tracing::{debug, warn};
 
 use crate::execute::{self, Did, Effect, Target, Trouble, Verb};
 use crate::observe::{self, Observed, Planned};
+use crate::orphans;
 use crate::queue::{Key, Moment, Next};
 use crate::report;
 use crate::shell::Shell;
 use crate::sinks;
-use crate::status::{self, Commit, Error};
+use crate::status::{self, Commit};
 use crate::tail;
 
 /// No timer is longer. Wall clock and waiting clock drift apart: a laptop sleeps, a clock is set.
@@ -20,7 +21,14 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(15 * 60);
 /// Looks at a job and does what it needs.
 pub(crate) async fn reconcile(shell: &Shell, key: &Key) -> Next {
     shell.counters().reconciles.increment();
-    let Some(seen) = observe::observe(shell, key) else { return Next::Forget };
+    let released = match orphans::release(shell, key).await {
+        Ok(effects) => effects,
+        Err(error) => return failed(shell, &error),
+    };
+    let left = troubled(shell, &released);
+    let Some(seen) = observe::observe(shell, key) else {
+        return if left { Next::Retry(None) } else { Next::Forget };
+    };
     let Planned { mut plan, mut status } = seen.plan(shell, None);
     if let Some(ask) = &plan.ask {
         let tail = tail::read(shell, &key.namespace, ask).await;
@@ -42,7 +50,7 @@ pub(crate) async fn reconcile(shell: &Shell, key: &Key) -> Next {
     // request in ten fails.
     let progress = effects.iter().any(|effect| effect.result.is_ok());
     release_if_gone(shell, &seen);
-    if troubled(shell, &effects) && !progress {
+    if (troubled(shell, &effects) && !progress) || left {
         Next::Retry(None)
     } else if acted {
         // What was done is known to the caches by now; whether anything follows from it, the next plan says.
@@ -70,9 +78,9 @@ async fn stale(shell: &Shell, seen: &Observed) -> Next {
     if current.as_ref() == Some(&seen.job.version) { Next::Retry(None) } else { Next::Again }
 }
 
-fn failed(shell: &Shell, error: &Error) -> Next {
+fn failed(shell: &Shell, error: &dyn std::error::Error) -> Next {
     shell.counters().reconcile_errors.increment();
-    let reason = std::error::Error::source(error).map(ToString::to_string);
+    let reason = error.source().map(ToString::to_string);
     warn!(%error, reason, "the job could not be looked after; it is tried again");
     Next::Retry(None)
 }

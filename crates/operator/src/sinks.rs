@@ -138,7 +138,8 @@ impl<V: View + Send> Sink for ChildSink<V> {
 
     fn show(&self, raw: &str) -> Result<Shown, serde_json::Error> {
         let (meta, view) = self.read(raw)?;
-        let owner = meta.owner(&self.shell.kinds);
+        let kinds = &self.shell.kinds;
+        let owner = meta.owner(kinds).or_else(|| meta.last_owner(kinds));
         let concerned = self.cache().show(owner, view, wire::number(&meta.resource_version));
         self.shell.touch(&concerned);
         Ok(Shown { uid: meta.uid, version: meta.resource_version })
@@ -185,6 +186,8 @@ pub(crate) fn learn<V: View>(
     let (meta, view) = (resource.read)(raw, &shell.kinds)?;
     let watched = meta.is_labelled(&shell.kinds);
     let Some(owner) = meta.owner(&shell.kinds) else {
+        // It may have been one that was kept for its end, and was let go.
+        (resource.cache)(shell).remove(&meta.uid);
         return Ok(Learnt { owner: None, controller: meta.controller_text(), known: false });
     };
     let (uid, controller) = (owner.uid.clone(), meta.controller_text());

@@ -8,6 +8,7 @@ use serde::de::Error as _;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
+use trainyard_api::labels;
 use trainyard_core::{ExtraView, Kind, Resource, ServiceView};
 
 use crate::queue::Key;
@@ -25,6 +26,7 @@ pub(crate) struct Meta {
     pub(crate) deletion_grace_period_seconds: Option<i64>,
     pub(crate) labels: Option<Labels>,
     pub(crate) annotations: Option<Annotations>,
+    finalizers: Option<Vec<Box<str>>>,
     owner_references: Option<Vec<OwnerRef>>,
 }
 
@@ -34,6 +36,8 @@ pub(crate) struct Meta {
 pub(crate) struct Labels {
     #[serde(rename = "training.kubeflow.org/operator-name")]
     pub(crate) operator: Option<Box<str>>,
+    #[serde(rename = "training.kubeflow.org/job-name")]
+    pub(crate) job: Option<Box<str>>,
     #[serde(rename = "training.kubeflow.org/replica-type")]
     pub(crate) role: Option<Box<str>>,
     #[serde(rename = "training.kubeflow.org/replica-index")]
@@ -92,6 +96,22 @@ impl Meta {
         let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
         let kind = kinds.iter().find(|kind| kind.name == &*owner.kind && kind.group == group)?;
         Some(Owner { uid: owner.uid.clone(), key: Key::new(kind, &self.namespace, &owner.name) })
+    }
+
+    /// True when it is kept from going until its end is written down.
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.finalizers.iter().flatten().any(|name| &**name == labels::TRACKING)
+    }
+
+    /// The job of a tracked object that nobody controls any more, by its labels: somebody deleted the job and left its
+    /// children behind. Without an identity it is no job's child.
+    pub(crate) fn last_owner(&self, kinds: &[&'static Kind]) -> Option<Owner> {
+        if !self.is_tracked() || self.controller().is_some() {
+            return None;
+        }
+        let labels = self.labels.as_ref()?;
+        let kind = kinds.iter().find(|kind| Some(kind.controller) == labels.operator.as_deref())?;
+        Some(Owner { uid: "".into(), key: Key::new(kind, &self.namespace, labels.job.as_deref()?) })
     }
 
     /// Who controls the object, for messages.

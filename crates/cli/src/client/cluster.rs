@@ -116,6 +116,12 @@ impl Cluster {
         self.send(Method::PATCH, &path, Some(("application/merge-patch+json", body))).await
     }
 
+    /// Changes an object by strategic merge patch: lists are merged, not replaced.
+    pub(crate) async fn strategic_patch(&self, path: &str, body: &Value) -> Result<Value, kube::Error> {
+        let path = format!("{path}?fieldManager=trainyard");
+        self.send(Method::PATCH, &path, Some(("application/strategic-merge-patch+json", body))).await
+    }
+
     /// Deletes an object with these `DeleteOptions`.
     pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<Value, kube::Error> {
         self.send(Method::DELETE, path, Some(("application/json", options))).await

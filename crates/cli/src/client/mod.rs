@@ -20,6 +20,7 @@ mod target;
 mod time;
 mod top;
 mod trouble;
+mod uninstall;
 mod until;
 mod wait;
 mod why;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Wait(wait::Args),
     /// Show the processor time and memory that replicas use.
     Top(top::Args),
+    /// Remove what an operator left on pods, so that they can go without it: after the operator was taken away.
+    Uninstall(uninstall::Args),
     /// Print a completion script for a shell.
     Completion(completion::Args),
 }
@@ -78,6 +81,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Scale(args) => scale::run(&args).await,
         Command::Wait(args) => wait::run(&args).await,
         Command::Top(args) => top::run(&args).await,
+        Command::Uninstall(args) => uninstall::run(&args).await,
         Command::Completion(args) => completion::run(&args),
     }
 }

@@ -67,6 +67,7 @@ impl Family {
             Action::Create(child) => format!("create {} {}", child.what.kind, child.name),
             Action::Delete { what, name, .. } => format!("delete {} {name}", what.kind),
             Action::Amend { what, .. } => format!("amend a {}", what.kind.to_lowercase()),
+            Action::Release { name, .. } => format!("let Pod {name} go"),
             Action::DeleteJob { .. } => "delete the job".to_owned(),
         };
         let actions = &self.look.plan.actions;

@@ -100,6 +100,7 @@ impl MachineArgs {
         let mut options = trainyard_operator::Options { ports: Some(self.ports()?), ..Default::default() };
         options.plan.addressing = Addressing::HostPorts;
         options.plan.gang_on_pods = true;
+        options.plan.track_pods = true;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         options.plan.helpers.program = program.to_string_lossy().into_owned();
         Ok(options)

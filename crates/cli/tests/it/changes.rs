@@ -124,3 +124,26 @@ async fn wait_for_a_deletion() {
     assert!(lost.code == Some(1) && lost.err.contains("it was deleted"), "{}", lost.err);
     assert_eq!(bed.ok(&["wait", "a", "--for=delete"]).await, "a is not there\n");
 }
+
+#[tokio::test]
+async fn what_an_operator_left_on_pods_is_taken_away() {
+    let bed = bed(by_name).await;
+    bed.plane.stop_operator().await;
+    let pod = |name: &str, finalizers: &[&str]| {
+        json!({ "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": name, "namespace": "default", "finalizers": finalizers },
+                "spec": { "containers": [{ "name": "c", "image": "i" }] } })
+    };
+    let ours = "trainyard.dev/tracking";
+    bed.plane.create(pod("both", &["example.com/other", ours])).await;
+    bed.plane.create(pod("ours", &[ours])).await;
+    bed.plane.create(pod("none", &["example.com/other"])).await;
+    let said = |n: u32, place: &str| format!("finalizer {ours} removed from {n} pod(s) in {place}\n");
+    assert_eq!(bed.ok(&["uninstall", "-n", "kube-system"]).await, said(0, "namespace kube-system"));
+    assert_eq!(bed.ok(&["uninstall"]).await, said(2, "all namespaces"));
+    assert_eq!(bed.ok(&["uninstall"]).await, said(0, "all namespaces"), "it may be run again");
+    let left: Vec<serde_json::Value> =
+        bed.plane.pods().await.iter().map(|pod| pod["metadata"]["finalizers"].clone()).collect();
+    let other = json!(["example.com/other"]);
+    assert_eq!(left, [other.clone(), other, json!(null)], "both, none, ours: in the order of their names");
+}

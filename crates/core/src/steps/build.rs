@@ -41,6 +41,9 @@ pub(crate) fn pod(
         draft.set_annotation(labels::GANG_SIZE, gang_size(job, record).to_string());
     }
     draft.set_metadata("ownerReferences", owner(job));
+    if options.track_pods {
+        draft.push_finalizer(labels::TRACKING);
+    }
     let net = Net::new(job, options, record.ports);
     draft.set_spec("restartPolicy", restart_in_place(framework, job, slot, &net).of_pod());
     framework.wire(job, slot, &net, &mut draft);

@@ -20,5 +20,6 @@ pub(crate) mod status;
 pub(crate) mod suspension;
 pub(crate) mod tally;
 pub(crate) mod terminal;
+pub(crate) mod tracking;
 pub(crate) mod verdict;
 pub(crate) mod waiting;

@@ -40,6 +40,9 @@ fn scale_down(draft: &mut Draft<'_>) {
         let Some(index) = pod.index else { continue };
         let role = job.role_by_label(&pod.role).filter(|_| pod.attempt == draft.record.attempt);
         if let Some(role) = role {
+            if pod.phase == Phase::Succeeded && is_current(pod, &draft.record, &role.name, index) {
+                draft.record.finish(&role.name, index);
+            }
             draft.record.raise(&role.name, index, pod.incarnation.saturating_add(1));
         }
         if pod.deleting.is_none() {

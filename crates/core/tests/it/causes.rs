@@ -17,6 +17,7 @@ fn one_worker(restart: &'static str) -> World {
         as_one: false,
         host_ports: false,
         gang: false,
+        tracks: false,
     };
     let mut world = World::new(&spec, BTreeMap::from([("j-worker-0".into(), vec![1])]));
     world.reconcile();

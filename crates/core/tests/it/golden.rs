@@ -22,6 +22,7 @@ fn options(manifest: &str) -> Options {
             Some(("clusterDomain", domain)) => options.cluster_domain = Some(domain.into()),
             Some(("gangOnPods", "true")) => options.gang_on_pods = true,
             Some(("hostPorts", "true")) => options.addressing = Addressing::HostPorts,
+            Some(("trackPods", "true")) => options.track_pods = true,
             Some(("gang", name)) => options.gang = GangScheduler::named(name),
             Some(("waitImage", image)) => options.helpers.wait_image = Some(image.into()),
             Some(("kubectlImage", image)) => options.helpers.kubectl_image = Some(image.into()),

@@ -21,6 +21,7 @@ pub(crate) struct JobSpec {
     pub(crate) as_one: bool,
     pub(crate) host_ports: bool,
     pub(crate) gang: bool,
+    pub(crate) tracks: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -78,11 +79,12 @@ pub(crate) fn job_spec() -> impl Strategy<Value = JobSpec> {
         prop::option::weighted(0.2, 0_u32..=50),
         prop::sample::select(&[None, Some("None"), Some("Running"), Some("All")][..]),
     );
-    let flags = (any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.3), any::<bool>());
+    let flags =
+        (any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.3), any::<bool>(), any::<bool>());
     (roles(), limits, flags)
         .prop_map(|((kind, roles), limits, flags)| {
             let (backoff_limit, deadline, ttl, clean) = limits;
-            let (all_workers, as_one, host_ports, gang) = flags;
+            let (all_workers, as_one, host_ports, gang, tracks) = flags;
             JobSpec {
                 kind: kind.name,
                 roles,
@@ -94,6 +96,7 @@ pub(crate) fn job_spec() -> impl Strategy<Value = JobSpec> {
                 as_one,
                 host_ports,
                 gang,
+                tracks,
             }
         })
         .prop_filter("a job that may run, with somebody to decide about it", JobSpec::can_end)

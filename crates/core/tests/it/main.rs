@@ -10,6 +10,7 @@
 mod causes;
 mod golden;
 mod job_gen;
+mod kept;
 mod properties;
 mod specs;
 mod walk;

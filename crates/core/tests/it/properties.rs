@@ -119,12 +119,19 @@ proptest! {
     ) {
         let mut world = world_after(&spec, &exits, &steps);
         let Some(mut first) = world.reconcile() else { return Ok(()) };
-        // Pods come after what they need: that is one more plan.
+        // Pods come after what they need, and go when their end is written down: that is one more plan each.
         let others = [&Resource::POD, &Resource::SERVICE];
-        let needs = |action: &Action| matches!(action, Action::Create(child) if !others.contains(&child.what));
-        if first.actions.iter().any(needs) {
-            let Some(second) = world.reconcile() else { return Ok(()) };
-            first = second;
+        let follows = |action: &Action| match action {
+            Action::Create(child) => !others.contains(&child.what),
+            action => matches!(action, Action::Release { .. }),
+        };
+        for _ in 0..3 {
+            let Some((next, _)) = world.plan(0, 0) else { return Ok(()) };
+            if !first.actions.iter().chain(&next.actions).any(follows) {
+                break;
+            }
+            let Some(next) = world.reconcile() else { return Ok(()) };
+            first = next;
         }
         let Some((again, _)) = world.plan(0, 0) else { return Ok(()) };
         prop_assert_eq!(&again.record, &None, "after {:#?}", first);
@@ -262,7 +269,7 @@ proptest! {
                         prop_assert!(slot.is_some(), "{} is no replica", child.name);
                     }
                 }
-                Action::Delete { uid, .. } | Action::Amend { uid, .. } => {
+                Action::Delete { uid, .. } | Action::Amend { uid, .. } | Action::Release { uid, .. } => {
                     prop_assert!(ours.contains(uid.as_str()));
                 }
                 Action::DeleteJob { uid } => prop_assert_eq!(uid, &job.uid),

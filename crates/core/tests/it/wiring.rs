@@ -106,6 +106,7 @@ fn attempts_of_a_tracker(host_ports: bool, restart: &'static str, code: i32) -> 
         as_one: false,
         host_ports,
         gang: false,
+        tracks: false,
     };
     let mut world = World::new(&spec, BTreeMap::from([("j-master-0".into(), vec![code, 0])]));
     assert!(world.settle() && world.outcome().contains("Succeeded=True"), "{}", world.outcome());

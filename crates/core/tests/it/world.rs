@@ -22,6 +22,8 @@ pub(crate) struct TruePod {
     policy: String,
     /// The record said that the replica had succeeded when the pod was created all the same.
     late: bool,
+    /// Its node has nothing more to do with it.
+    done: bool,
 }
 
 /// One consistent state of everything stored.
@@ -65,6 +67,8 @@ pub(crate) struct World {
     /// Exit code by run of a slot; beyond the table the last entry repeats, `None` runs for ever.
     exits: BTreeMap<String, Vec<i32>>,
     runs: BTreeMap<String, usize>,
+    /// Slots that succeeded by themselves, and in which attempt.
+    pub(crate) successes: Vec<(String, u32)>,
     /// Slots whose last end was the user's own failure.
     owing: BTreeMap<String, bool>,
     next_uid: u32,
@@ -105,10 +109,16 @@ impl World {
             state,
             now: Timestamp::from_second(1_000_000).unwrap(),
             starts: Vec::new(),
-            options: Options { addressing, gang_on_pods: spec.gang, ..Options::default() },
+            options: Options {
+                addressing,
+                gang_on_pods: spec.gang,
+                track_pods: spec.tracks,
+                ..Options::default()
+            },
             framework: decoded.framework.facts().name,
             exits,
             runs: BTreeMap::new(),
+            successes: Vec::new(),
             owing: BTreeMap::new(),
             next_uid: 0,
             version: 1,
@@ -231,7 +241,7 @@ impl World {
                 };
                 pod.view.deleting.get_or_insert(self.now);
                 if *force {
-                    self.state.pods.remove(name);
+                    self.leave(name);
                 }
             }
             Action::Delete { what, name, uid, .. } if *what != &Resource::SERVICE => {
@@ -245,6 +255,7 @@ impl World {
                     self.state.services.remove(name);
                 }
             }
+            Action::Release { name, uid } => self.release(name, uid),
             Action::Amend { what, name, uid, patch } if *what != &Resource::POD => {
                 let extra = self.state.extras.get_mut(&(what.kind, name.clone()));
                 if let Some(extra) = extra.filter(|extra| *extra.uid == **uid) {
@@ -311,6 +322,7 @@ impl World {
             attempt: number(labels::ATTEMPT),
             incarnation: number(labels::INCARNATION),
             gang: Some(number(labels::GANG_SIZE)).filter(|n| *n > 0),
+            tracked: self.options.track_pods,
             active_deadline: None,
             phase: Phase::Pending,
             deleting: None,
@@ -325,8 +337,33 @@ impl World {
             let role = job.role_by_label(&view.role).map(|role| role.name.as_str()).unwrap_or_default();
             job.record.attempt == view.attempt && job.record.is_finished(role, view.index.unwrap_or_default())
         });
-        let pod = TruePod { view, policy: text("/spec/restartPolicy").into(), late };
+        let pod = TruePod { view, policy: text("/spec/restartPolicy").into(), late, done: false };
         self.state.pods.insert(child.name.clone(), pod);
+    }
+
+    /// A pod is kept no longer: it goes, if that is all it waited for.
+    fn release(&mut self, name: &str, uid: &str) {
+        let Some(pod) = self.state.pods.get_mut(name).filter(|pod| *pod.view.uid == *uid) else { return };
+        pod.view.tracked = false;
+        if pod.done {
+            self.state.pods.remove(name);
+        }
+    }
+
+    /// The node is done with a pod that was asked to end: it goes, unless it is kept.
+    fn leave(&mut self, name: &str) {
+        let Some(pod) = self.state.pods.get_mut(name) else { return };
+        if !pod.view.tracked {
+            self.state.pods.remove(name);
+            return;
+        }
+        pod.done = true;
+        if !pod.view.phase.is_over() {
+            let now = Some(self.now);
+            pod.view.phase = Phase::Failed;
+            pod.view.containers[0].state =
+                ContainerState::Terminated { exit: 143, reason: None, started: now, finished: now };
+        }
     }
 
     /// Moves one pod on by one step; says whether anything happened.
@@ -334,7 +371,10 @@ impl World {
         let Some(pod) = self.state.pods.get(name).cloned() else { return false };
         let state = pod.view.containers[0].state.clone();
         if pod.view.deleting.is_some() {
-            self.state.pods.remove(name);
+            if pod.done {
+                return false;
+            }
+            self.leave(name);
         } else if pod.view.active_deadline.is_some() && !pod.view.phase.is_over() {
             self.expire(name);
         } else {
@@ -374,7 +414,9 @@ impl World {
         pod.view.containers[0].state = ContainerState::Running;
         pod.view.containers[0].restarts += restarts;
         let attempt = pod.view.attempt;
-        let after_success = pod.late;
+        // Where pods are kept until their end is written down, what really happened is what counts.
+        let success = (name.to_owned(), attempt);
+        let after_success = pod.late || (pod.view.tracked && self.successes.contains(&success));
         *self.runs.entry(name.to_owned()).or_default() += 1;
         let costs = self.owing.remove(name).unwrap_or(false);
         let job = self.state.job.as_ref();
@@ -395,6 +437,9 @@ impl World {
             (_, 0) => Phase::Succeeded,
             _ => Phase::Failed,
         };
+        if pod.view.phase == Phase::Succeeded {
+            self.successes.push((name.to_owned(), pod.view.attempt));
+        }
         let in_place = pod.view.phase == Phase::Running;
         self.owing.insert(name.to_owned(), in_place || code != 0);
     }

@@ -105,7 +105,9 @@ impl Kubelet {
     fn observe(&mut self, pod: &Value) {
         let now = self.now();
         let known = uid(pod).to_owned();
-        if !self.pods.contains_key(&known) && rest::text(pod, "/spec/nodeName").is_empty() {
+        // One that is only kept by a finalizer is no longer anybody's.
+        let kept = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64) == Some(0);
+        if !self.pods.contains_key(&known) && !kept && rest::text(pod, "/spec/nodeName").is_empty() {
             let count = self.seen.entry((namespace(pod).to_owned(), name(pod).to_owned())).or_default();
             let info = PodInfo::of(pod, *count);
             *count += 1;

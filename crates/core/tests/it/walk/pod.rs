@@ -164,6 +164,7 @@ impl Pod {
             attempt: u32::from(self.age != Age::Past),
             incarnation: u32::from(self.age == Age::Current),
             gang: None,
+            tracked: false,
             active_deadline: None,
             phase,
             deleting: match self.asked {

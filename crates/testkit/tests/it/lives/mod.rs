@@ -6,3 +6,4 @@ mod ends;
 mod limits;
 mod scaling;
 mod suspension;
+mod tracking;
