@@ -25,7 +25,7 @@ pub(crate) struct Job {
     pub(crate) spec: u64,
     /// The host ports it holds, by its record.
     pub(crate) ports: Option<PortBlock>,
-    number: u64,
+    pub(crate) number: u64,
 }
 
 impl Job {

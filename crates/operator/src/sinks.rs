@@ -42,7 +42,12 @@ impl Sink for JobSink {
 
     fn remove(&self, raw: &str) -> Result<Shown, serde_json::Error> {
         let (key, job) = Job::read(self.kind, raw)?;
-        if self.shell.jobs().remove(&key, &job.uid) {
+        let known = {
+            let mut jobs = self.shell.jobs();
+            jobs.advance(self.kind, job.number);
+            jobs.remove(&key, &job.uid)
+        };
+        if known {
             forget(&self.shell, &key, &job.uid);
             self.shell.touch([&key]);
         }
@@ -148,7 +153,12 @@ impl<V: View + Send> Sink for ChildSink<V> {
     fn remove(&self, raw: &str) -> Result<Shown, serde_json::Error> {
         let meta = wire::meta(raw)?;
         let owner = meta.owner(&self.shell.kinds).map(|owner| owner.key);
-        let concerned = self.cache().remove(&meta.uid);
+        let concerned = {
+            // In one go: the answer to a delete may show the object once more, and must not be taken for news.
+            let mut cache = self.cache();
+            cache.advance(wire::number(&meta.resource_version));
+            cache.remove(&meta.uid)
+        };
         // Whatever stood in the way of a create of this name does no longer.
         for key in owner.iter().chain(&concerned) {
             self.shell.memory().cleared(key, self.resource.what, &meta.name);

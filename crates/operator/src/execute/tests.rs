@@ -10,7 +10,9 @@ use crate::api::Api;
 use crate::events::Events;
 use crate::health::Health;
 use crate::options::Options;
+use crate::sinks::ChildSink;
 use crate::tests::script::{Reply, Script, status};
+use crate::watch::Sink as _;
 
 const UID: &str = "job-uid";
 
@@ -187,6 +189,17 @@ async fn deletes_carry_the_uid_and_know_when_there_is_nothing_left() {
         let expected = json!({ "preconditions": { "uid": "pod-uid" }, "gracePeriodSeconds": 0 });
         assert_eq!(script.bodies()[0], expected);
     }
+}
+
+/// The watch may be first, and the answer carries the version of the deletion itself.
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_delete_does_not_bring_back_what_the_watch_saw_go() {
+    let shell = Arc::new(shell(&Script::new([])));
+    let sink = ChildSink { shell: Arc::clone(&shell), resource: &PODS };
+    sink.show(&pod(UID, true, "7").to_string()).unwrap();
+    sink.remove(&pod(UID, true, "8").to_string()).unwrap();
+    sinks::learn(&PODS, &shell, &pod(UID, true, "8").to_string()).unwrap();
+    assert!(shell.pods().of(UID).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
