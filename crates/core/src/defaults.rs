@@ -40,8 +40,9 @@ fn role(facts: &Facts, name: String, spec: ReplicaSpec) -> Role {
     let port = ensure_port(facts, &mut template);
     let single = facts.single.contains(&name.as_str());
     let restart = spec.restart_policy.as_deref().and_then(RestartPolicy::parse);
+    // Where there can be one only, two are refused as a thousand are.
     let replicas = match spec.replicas {
-        Some(replicas) => u32::try_from(replicas).unwrap_or(0).min(if single { 1 } else { u32::MAX }),
+        Some(replicas) => u32::try_from(replicas).unwrap_or(0).min(if single { 2 } else { u32::MAX }),
         None => u32::from(!facts.absent.contains(&name.as_str())),
     };
     Role {

@@ -5,6 +5,7 @@ use trainyard_api::reasons::suffix;
 
 use crate::conditions::{self, types};
 use crate::plan::{Draft, Flow};
+use crate::steps::gang;
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     let job = draft.job();
@@ -21,7 +22,8 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     if conditions::remove(&mut draft.status, types::INVALID_SPEC) {
         draft.say("created", "the spec is valid again");
     }
-    if !job.policy.suspend && draft.status.start_time.is_none() {
+    // Time in a queue is not time of the job's.
+    if !job.policy.suspend && draft.status.start_time.is_none() && !gang::is_queued(draft) {
         draft.status.start_time = Some(draft.stamp());
     }
     Flow::Go

@@ -31,6 +31,15 @@ pub(crate) fn succeed(draft: &mut Draft<'_>) {
 
 /// The job cannot do what it was for.
 pub(crate) fn fail(draft: &mut Draft<'_>, message: &str) {
+    fail_with(draft, message, Notice::normal(draft.job().kind.reason(suffix::FAILED), message));
+}
+
+/// The same by an exit code that says so: that is a warning.
+pub(crate) fn fail_by_code(draft: &mut Draft<'_>, message: &str) {
+    fail_with(draft, message, Notice::warning(draft.job().kind.reason(suffix::FAILED), message));
+}
+
+fn fail_with(draft: &mut Draft<'_>, message: &str, notice: Notice) {
     let shown =
         draft.status.conditions.iter().any(|c| [types::RUNNING, types::RESTARTING].contains(&&*c.type_));
     if !shown && draft.tally.any_ran() {
@@ -39,7 +48,7 @@ pub(crate) fn fail(draft: &mut Draft<'_>, message: &str) {
     conditions::lower(&mut draft.status, types::RESTARTING);
     conditions::remove(&mut draft.status, types::WAITING);
     draft.set_condition(types::FAILED, ConditionStatus::TRUE, suffix::FAILED, message);
-    draft.tell(Notice::normal(draft.job().kind.reason(suffix::FAILED), message));
+    draft.tell(notice);
     status::count(draft);
     let facts = draft.framework.facts();
     if decider(facts, draft.job()).is_some_and(|role| draft.tally.of(role).failed > 0) {

@@ -23,22 +23,32 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     let Some(scheduler) = draft.seen.options.gang.as_ref() else {
         return Flow::Go;
     };
-    let gang = extras::find(draft, scheduler.resource(), &draft.job().name);
-    let text = |pointer: &str| gang.and_then(|gang| gang.content.pointer(pointer)).and_then(Value::as_str);
-    let (queue, phase) = (text("/spec/queue").unwrap_or_default(), text("/status/phase").unwrap_or_default());
+    let queue = text_of_gang(draft, scheduler, "/spec/queue");
     let want = wanted(scheduler, draft.job(), &draft.record, queue);
     let there = extras::settle(draft, &want);
-    let admitted = match scheduler {
-        GangScheduler::Volcano => !["", "Pending"].contains(&phase),
-        GangScheduler::Plugins(_) => true,
-    };
     if !there {
         draft.hold(suffix::GANG, format!("PodGroup {} is not there yet", want.name));
-    } else if !admitted {
+    } else if is_queued(draft) {
         let queue = if queue.is_empty() { QUEUE } else { queue };
         draft.hold(suffix::GANG, format!("PodGroup {} waits in queue {queue}", want.name));
     }
     Flow::Go
+}
+
+/// A text in the gang as it is; empty if there is none.
+fn text_of_gang<'a>(draft: &Draft<'a>, scheduler: &GangScheduler, pointer: &str) -> &'a str {
+    let gang = extras::find(draft, scheduler.resource(), &draft.job().name);
+    gang.and_then(|gang| gang.content.pointer(pointer)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether the scheduler has yet to let the gang in: until then there is nothing to start.
+pub(crate) fn is_queued(draft: &Draft<'_>) -> bool {
+    match draft.seen.options.gang.as_ref() {
+        Some(scheduler @ GangScheduler::Volcano) => {
+            ["", "Pending"].contains(&text_of_gang(draft, scheduler, "/status/phase"))
+        }
+        Some(GangScheduler::Plugins(_)) | None => false,
+    }
 }
 
 /// The gang of a job. A queue that somebody chose stays.
@@ -52,7 +62,11 @@ fn wanted(scheduler: &GangScheduler, job: &JobView, record: &Record, queue: &str
         Some(resources) => json!(resources),
         None => resources(job, members),
     };
-    spec.insert("minResources".into(), resources);
+    // As the peers of each scheduler write it: Volcano's has it always, the plugin's if there is something in it.
+    let none = resources.as_object().is_some_and(Map::is_empty);
+    if !none || *scheduler == GangScheduler::Volcano {
+        spec.insert("minResources".into(), resources);
+    }
     match scheduler {
         GangScheduler::Volcano => {
             let asked = policy.queue.as_deref().filter(|queue| !queue.is_empty());

@@ -20,9 +20,12 @@ use crate::steps::{ending, exits, first};
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     let slots: Vec<(Slot<'_>, &PodView)> = current_pods(draft);
-    if let Some(message) = fatal(draft, &slots) {
+    if let Some(fatal) = fatal(draft, &slots) {
         tell_exits(draft, &slots);
-        ending::fail(draft, &message);
+        match fatal {
+            Fatal::Failure(message) => ending::fail(draft, &message),
+            Fatal::ExitCode(message) => ending::fail_by_code(draft, &message),
+        }
         return Flow::Done;
     }
     let lost: Vec<Loss<'_>> = slots.iter().filter_map(|(slot, pod)| loss(draft, *slot, pod)).collect();
@@ -33,11 +36,29 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         ending::fail(draft, &message);
         return Flow::Done;
     }
-    if !lost.is_empty() {
+    if !lost.is_empty() || more_is_tolerated(draft) {
         tell_exits(draft, &slots);
+    }
+    if !lost.is_empty() {
         replace(draft, &slots, &lost);
     }
     Flow::Go
+}
+
+/// Why no restart may follow: the message of the Failed condition.
+enum Fatal {
+    /// A replica that may not be restarted failed.
+    Failure(String),
+    /// A replica ended with a code that means it would fail again.
+    ExitCode(String),
+}
+
+/// True when more replicas have failed whose failure is of no consequence than the status says.
+fn more_is_tolerated(draft: &Draft<'_>) -> bool {
+    draft.job().roles.iter().filter(|role| draft.framework.tolerates(draft.job(), &role.name)).any(|role| {
+        let told = draft.status.replica_statuses.get(&role.name).and_then(|status| status.failed);
+        i64::from(draft.tally.of(&role.name).failed) > i64::from(told.unwrap_or(0))
+    })
 }
 
 /// A replica that needs a new pod.
@@ -59,8 +80,8 @@ fn ended_badly(pod: &PodView) -> bool {
     pod.phase == Phase::Failed || (pod.phase == Phase::Running && pod.deleting.is_some())
 }
 
-/// A failure that no restart may follow: the message of the Failed condition.
-fn fatal(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)]) -> Option<String> {
+/// A failure that no restart may follow.
+fn fatal(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)]) -> Option<Fatal> {
     let container = draft.framework.facts().container;
     slots.iter().find_map(|(slot, pod)| {
         let role = slot.role.name.as_str();
@@ -69,14 +90,15 @@ fn fatal(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)]) -> Option<String> {
         }
         match slot.role.restart {
             RestartPolicy::Never if ended_badly(pod) => {
-                Some(ending::failed_message(draft, role, draft.tally.of(role).failed))
+                Some(Fatal::Failure(ending::failed_message(draft, role, draft.tally.of(role).failed)))
             }
             RestartPolicy::ExitCode if pod.phase == Phase::Failed && !pod.ended_by_deletion() => {
                 // A program that is told to end by its node may end with any code: that code means nothing.
                 let own = !pod.cause().is_infrastructure();
                 let permanent = own && pod.exit_code(container).is_some_and(|code| code < 128);
                 let job = &draft.job().name;
-                permanent.then(|| format!("job \"{job}\" is failing because \"{role}\" replica(s) failed."))
+                let message = || format!("job \"{job}\" is failing because \"{role}\" replica(s) failed.");
+                permanent.then(|| Fatal::ExitCode(message()))
             }
             RestartPolicy::Never
             | RestartPolicy::ExitCode

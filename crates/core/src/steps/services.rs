@@ -15,9 +15,10 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     let job = draft.job();
     let existing: BTreeSet<&str> = draft.seen.services.iter().map(|service| &*service.name).collect();
     let mut wanted = BTreeSet::new();
+    let held = draft.hold.is_some();
     for slot in job.slots() {
         let name = slot.child_name(job);
-        if !existing.contains(name.as_str()) && replicas::may_try(draft, &Resource::SERVICE, &name) {
+        if !held && !existing.contains(name.as_str()) && replicas::may_try(draft, &Resource::SERVICE, &name) {
             let service = build::service(draft.framework.facts(), job, slot);
             draft.act(Action::Create(service));
         }

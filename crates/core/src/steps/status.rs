@@ -7,12 +7,15 @@ use crate::conditions::{is_true, types};
 use crate::framework::Verdict;
 use crate::names;
 use crate::plan::{Draft, Flow};
+use crate::report::Notice;
 use crate::steps::ending;
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     count(draft);
     if let Some(message) = restarting(draft) {
-        draft.set_condition(types::RESTARTING, ConditionStatus::TRUE, suffix::RESTARTING, &message);
+        if draft.set_condition(types::RESTARTING, ConditionStatus::TRUE, suffix::RESTARTING, &message) {
+            draft.tell(Notice::warning(draft.job().kind.reason(suffix::RESTARTING), message));
+        }
     } else if draft.framework.verdict(draft.job(), &draft.tally) == Verdict::Running {
         running(draft);
     }

@@ -24,6 +24,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
 
 /// A replica that succeeded never runs again, even if its pod is deleted: that must be known before it is.
 fn remember_finished(draft: &mut Draft<'_>) {
+    let mut finished = Vec::new();
     for slot in draft.job().slots() {
         let role = &slot.role.name;
         let Some(pod) = draft.slots.pod(slot) else {
@@ -35,6 +36,8 @@ fn remember_finished(draft: &mut Draft<'_>) {
         {
             draft.record.finish(role, slot.index);
             draft.say("verdict", format!("{} has succeeded", pod.name));
+            finished.push(pod);
         }
     }
+    exits::tell(draft, &finished);
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use crate::job_gen::{JobSpec, RoleSpec};
 use crate::world::World;
 
-fn one_worker(restart: &'static str) -> World {
+fn workers(kind: &'static str, replicas: u32, restart: &'static str, limit: Option<u32>, code: i32) -> World {
     let spec = JobSpec {
-        kind: "TFJob",
-        roles: vec![RoleSpec { name: "Worker", replicas: 1, restart }],
-        backoff_limit: Some(0),
+        kind,
+        roles: vec![RoleSpec { name: "Worker", replicas, restart }],
+        backoff_limit: limit,
         deadline: None,
         ttl: None,
         clean: None,
@@ -19,10 +19,20 @@ fn one_worker(restart: &'static str) -> World {
         gang: false,
         tracks: false,
     };
-    let mut world = World::new(&spec, BTreeMap::from([("j-worker-0".into(), vec![1])]));
+    let mut world = World::new(&spec, BTreeMap::from([("j-worker-0".into(), vec![code])]));
     world.reconcile();
     world.tick("j-worker-0");
     world
+}
+
+fn one_worker(restart: &'static str) -> World {
+    workers("TFJob", 1, restart, Some(0), 1)
+}
+
+/// The events of the next plan: whether they warn, and their reasons.
+fn told(world: &mut World) -> Vec<(bool, String)> {
+    let events = world.reconcile().map(|plan| plan.events).unwrap_or_default();
+    events.into_iter().map(|event| (event.warning, event.reason)).collect()
 }
 
 #[test]
@@ -44,4 +54,29 @@ fn the_same_end_by_itself_is_one() {
         world.reconcile();
         assert!(world.is_over(), "{restart}: {}", world.outcome());
     }
+}
+
+#[test]
+fn an_exit_code_that_fails_the_job_is_a_warning() {
+    let mut world = workers("JAXJob", 2, "ExitCode", None, 1);
+    world.tick("j-worker-0");
+    let first = (true, "FirstFailure".into());
+    assert_eq!(told(&mut world), [(false, "ExitedWithCode".into()), first, (true, "JAXJobFailed".into())]);
+}
+
+#[test]
+fn the_end_of_a_replica_that_decides_nothing_is_told_once() {
+    let mut world = workers("JAXJob", 2, "Never", None, 0);
+    world.tick("j-worker-0");
+    assert_eq!(told(&mut world), [(false, "ExitedWithCode".into())]);
+    assert_eq!(told(&mut world), []);
+}
+
+#[test]
+fn a_running_pod_that_is_deleted_is_a_restart_that_is_told() {
+    let mut world = workers("JAXJob", 2, "OnFailure", None, 0);
+    world.reconcile();
+    world.delete("j-worker-0");
+    assert_eq!(told(&mut world), [(true, "JAXJobRestarting".into())]);
+    assert_eq!(told(&mut world), []);
 }
