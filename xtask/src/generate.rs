@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::{crd, reference, yaml};
+use crate::{crd, differences, reference, yaml};
 
 /// A file as it should be.
 struct Output {
@@ -22,6 +22,7 @@ fn outputs() -> Result<Vec<Output>> {
         let page = reference::render(&crd)?;
         outputs.push(Output { path: format!("docs/reference/{}.md", crd.plural), text: page });
     }
+    outputs.push(Output { path: "docs/differences.md".into(), text: differences::page()? });
     Ok(outputs)
 }
 

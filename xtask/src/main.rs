@@ -3,6 +3,7 @@
 
 mod cluster;
 mod crd;
+mod differences;
 mod fuzz;
 mod generate;
 mod openapi;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask <command>
-  generate          write the CRDs and the field reference from the types
+  generate          write the CRDs and the field reference from the types, and the differences from their list
   generate wire     write the tables of Kubernetes' built-in types (needs Go)
   generate openapi  record what a real server says about built-in types (needs the cluster's programs)
   generate --check  list the generated files that are stale, and fail if there are any

@@ -25,4 +25,5 @@ pub use cluster::{Cluster, Options};
 pub use directory::is_used;
 pub use error::Error;
 pub use node::IMAGE;
+pub use process::Process;
 pub use programs::{ETCD, KUBERNETES, Programs, TRAINING_OPERATOR, default_directory};

@@ -1,8 +1,9 @@
-//! One program of the control plane, and the certainty that it does not outlive us.
+//! One program of the control plane, or beside it, and the certainty that it does not outlive us.
 //!
 //! Each program runs under a small shell that reads from a pipe. The pipe's other end is in this process and closes when
 //! this process ends, in whatever way: then the shell kills the program. No signal handler and no `unsafe` is needed.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ const TAIL: usize = 25;
 
 /// A program that runs while this value lives.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     name: String,
     log: PathBuf,
     guard: Child,
@@ -40,7 +41,23 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a program with its output in `folder/NAME.log`.
-    pub(crate) fn start(program: &Path, folder: &Path, arguments: &[String]) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// When it cannot be started, or its log not be written.
+    pub fn start(program: &Path, folder: &Path, arguments: &[String]) -> Result<Self, Error> {
+        Self::start_with(program, folder, arguments, &[])
+    }
+
+    /// The same with these variables added to its environment.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub fn start_with(
+        program: &Path,
+        folder: &Path,
+        arguments: &[String],
+        environment: &[(&str, &OsStr)],
+    ) -> Result<Self, Error> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         fs::create_dir_all(folder).map_err(Error::at(folder))?;
         let log = folder.join(format!("{name}.log"));
@@ -49,6 +66,7 @@ impl Process {
             .args(["-c", GUARD, "sh"])
             .arg(program)
             .args(arguments)
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -59,13 +77,22 @@ impl Process {
         Ok(Self { name, log, guard })
     }
 
+    /// Whether it still runs; what it said last if not.
+    ///
+    /// # Errors
+    /// [`Error::Start`] when it has ended.
+    pub fn check(&mut self) -> Result<(), Error> {
+        match self.guard.try_wait()? {
+            None => Ok(()),
+            Some(status) => Err(self.failed(format!("ended with {status}"))),
+        }
+    }
+
     /// Waits until `ready` says yes.
     pub(crate) fn wait_until(&mut self, ready: impl Fn() -> bool) -> Result<(), Error> {
         let begin = Instant::now();
         while !ready() {
-            if let Some(status) = self.guard.try_wait()? {
-                return Err(self.failed(format!("ended with {status}")));
-            }
+            self.check()?;
             if begin.elapsed() > READY {
                 return Err(self.failed(format!("was not ready after {} s", READY.as_secs())));
             }

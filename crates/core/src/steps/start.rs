@@ -1,5 +1,7 @@
 //! `trainyard.dev/start-deadline-seconds`: a job whose replicas do not all start in time gives its place up.
 
+use jiff::Timestamp;
+
 use crate::conditions::types;
 use crate::job::add_seconds;
 use crate::plan::{Draft, Flow};
@@ -15,8 +17,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         draft.record.begun = true;
         return Flow::Go;
     }
-    let start = draft.status.start_time.as_ref().map(|time| time.0);
-    let Some(due) = start.and_then(|start| add_seconds(start, seconds)) else {
+    let Some(due) = begin(draft).and_then(|start| add_seconds(start, seconds)) else {
         return Flow::Go;
     };
     if due > draft.now() {
@@ -31,6 +32,13 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         format!("Job {} has failed because its replicas did not all start within {seconds} s{why}", job.name);
     ending::fail(draft, &message);
     Flow::Done
+}
+
+/// When the job began to want pods: also while it waits in a queue and has not started.
+fn begin(draft: &Draft<'_>) -> Option<Timestamp> {
+    let created = draft.status.conditions.iter().find(|condition| condition.type_ == types::CREATED);
+    let created = created.and_then(|condition| condition.last_transition_time.as_ref());
+    draft.status.start_time.as_ref().or(created).map(|time| time.0)
 }
 
 fn all_started(draft: &Draft<'_>) -> bool {
