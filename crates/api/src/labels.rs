@@ -28,6 +28,8 @@ pub const TRACKING: &str = "trainyard.dev/tracking";
 pub const RESTART_SCOPE: &str = "trainyard.dev/restart-scope";
 /// On a job: seconds after its start, or after it was resumed, within which all replicas must have started.
 pub const START_DEADLINE: &str = "trainyard.dev/start-deadline-seconds";
+/// On a job: `"true"` gives replicas with `hostNetwork` ports of a block that no other job has.
+pub const HOST_PORTS: &str = "trainyard.dev/host-ports";
 /// On a job: `"true"` lets preemption, eviction and node loss use the restart budget too.
 pub const COUNT_INFRASTRUCTURE_FAILURES: &str = "trainyard.dev/count-infrastructure-failures";
 

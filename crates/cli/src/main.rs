@@ -9,6 +9,7 @@ mod helpers;
 mod local;
 mod manifests;
 mod operator;
+mod ports;
 mod signals;
 
 use std::ffi::OsString;

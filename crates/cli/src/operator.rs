@@ -29,6 +29,9 @@ pub(crate) struct Args {
     gang_scheduler_name: String,
     #[command(flatten)]
     helpers: Helpers,
+    /// Ports of the machines for jobs with `hostNetwork` that ask for them (`trainyard.dev/host-ports`).
+    #[arg(long, default_value = crate::ports::USUAL, value_name = "FIRST-LAST")]
+    host_ports: String,
     /// Keep pods until what became of them is written down, by a finalizer; see `trainyard uninstall`.
     #[arg(long)]
     track_pods: bool,
@@ -97,6 +100,7 @@ async fn operate(args: Args) -> anyhow::Result<()> {
     let mut options = trainyard_operator::Options {
         namespace: args.namespace.clone().filter(|namespace| !namespace.is_empty()),
         kinds: enabled(&catalog, &args.kinds)?,
+        ports: Some(crate::ports::range("--host-ports", &args.host_ports)?),
         ..trainyard_operator::Options::default()
     };
     options.plan.cluster_domain = args.cluster_domain.clone();

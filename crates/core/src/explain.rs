@@ -38,7 +38,8 @@ pub fn explain(catalog: &Catalog, kind: &'static Kind, manifest: &Value, options
     }
     // A machine whose ports are all free.
     let space = PortSpace { first: 20_000, last: 29_999, taken: Vec::new() };
-    let ports = (options.addressing == Addressing::HostPorts).then_some(&space);
+    let shared = options.addressing == Addressing::HostPorts || decoded.job.asks_for_host_ports();
+    let ports = shared.then_some(&space);
     let mut extras: Vec<ExtraView> = Vec::new();
     let mut children: Vec<Child> = Vec::new();
     // Pods come when all that they need is there: so the plan is made again until it is.

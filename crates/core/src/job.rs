@@ -81,6 +81,13 @@ pub struct Role {
     pub single: bool,
 }
 
+impl Role {
+    /// True when its replicas have the network of their machine.
+    pub fn on_host_network(&self) -> bool {
+        self.template.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or(false)
+    }
+}
+
 /// One replica: a role and an index.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot<'a> {
@@ -135,6 +142,12 @@ impl JobView {
     /// Seconds within which all replicas must have started, if there is a limit.
     pub fn start_deadline(&self) -> Option<i64> {
         self.annotations.get(labels::START_DEADLINE)?.parse().ok()
+    }
+
+    /// True when it asks for ports of its own on the machines whose network its replicas have.
+    pub fn asks_for_host_ports(&self) -> bool {
+        self.annotations.get(labels::HOST_PORTS).is_some_and(|v| v == "true")
+            && self.roles.iter().any(Role::on_host_network)
     }
 
     /// True when all replicas restart together.

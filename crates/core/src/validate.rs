@@ -86,14 +86,17 @@ pub(crate) fn run_policy(policy: &RunPolicy) -> Vec<FieldError> {
 
 /// Rules about options that come as annotations.
 pub(crate) fn annotations(job: &JobView) -> Vec<FieldError> {
-    let Some(text) = job.annotations.get(labels::START_DEADLINE) else {
-        return Vec::new();
-    };
-    if text.parse::<i64>().is_ok_and(|seconds| seconds > 0) {
-        return Vec::new();
-    }
-    let path = format!("metadata.annotations[{}]", labels::START_DEADLINE);
-    vec![FieldError::invalid(path, text, "must be a number of seconds, at least 1")]
+    let positive = |text: &str| text.parse::<i64>().is_ok_and(|seconds| seconds > 0);
+    let truth = |text: &str| ["true", "false"].contains(&text);
+    let rules: [(_, &dyn Fn(&str) -> bool, _); 2] = [
+        (labels::START_DEADLINE, &positive, "must be a number of seconds, at least 1"),
+        (labels::HOST_PORTS, &truth, "must be \"true\" or \"false\""),
+    ];
+    let broken = rules.into_iter().filter_map(|(key, holds, detail)| {
+        let text = job.annotations.get(key).filter(|text| !holds(text))?;
+        Some(FieldError::invalid(format!("metadata.annotations[{key}]"), text, detail))
+    });
+    broken.collect()
 }
 
 /// Rules about the name: it is part of the names of all replicas.

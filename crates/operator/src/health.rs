@@ -157,6 +157,11 @@ impl Health {
         self.lock().iter().map(|(name, source)| (name.clone(), source.state)).collect()
     }
 
+    /// True when no watch has its first list before it.
+    pub(crate) fn all_listed(&self) -> bool {
+        self.lock().values().all(|source| source.state != SourceState::Listing)
+    }
+
     pub(crate) fn counters(&self) -> &Counters {
         &self.0.counters
     }

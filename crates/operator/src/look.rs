@@ -65,9 +65,10 @@ pub fn look(
 }
 
 fn plan_valid(decoded: &Decoded, pods: &[PodView], services: &[ServiceView], now: Timestamp) -> Plan {
-    // How the operator was started is not written anywhere but in what it did: a job with ports has been given them.
-    let addressing =
-        if decoded.job.record.ports.is_some() { Addressing::HostPorts } else { Addressing::Service };
+    // How the operator was started is not written anywhere but in what it did: a job with ports and no
+    // services was given them on one machine.
+    let by_port = decoded.job.record.ports.is_some() && services.is_empty();
+    let addressing = if by_port { Addressing::HostPorts } else { Addressing::Service };
     let options = Options { addressing, ..Options::default() };
     let job = &decoded.job;
     // The rest is not looked at: it is taken to be there, as it should be.

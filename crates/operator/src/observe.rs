@@ -86,12 +86,15 @@ impl Observed {
             };
             plan(decoded.framework, &seen)
         };
-        if options.addressing != Addressing::HostPorts {
+        let asks = decoded.job.asks_for_host_ports() || decoded.job.record.ports.is_some();
+        if options.addressing != Addressing::HostPorts && !asks {
             return make(None);
         }
         // Under one lock from the look at the free ports to the note of what was picked.
         let mut book = shell.ports();
-        let plan = make(book.space(&self.job.uid).as_ref());
+        // What other jobs hold is known when all of them have been shown.
+        let space = book.space(&self.job.uid).filter(|_| shell.health.all_listed());
+        let plan = make(space.as_ref());
         let finished = is_finished(plan.status.as_ref().unwrap_or(&decoded.job.status));
         let record = plan.record.as_ref().unwrap_or(&decoded.job.record);
         book.hold(&self.job.uid, record.ports.filter(|_| !finished));

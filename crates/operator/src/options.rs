@@ -20,8 +20,8 @@ pub struct Options {
     pub kinds: Option<BTreeSet<String>>,
     /// What decisions depend on.
     pub plan: trainyard_core::Options,
-    /// First and last host port that jobs may be given, for
-    /// [`Addressing::HostPorts`](trainyard_core::Addressing::HostPorts).
+    /// First and last host port that jobs may be given: all of them with
+    /// [`Addressing::HostPorts`](trainyard_core::Addressing::HostPorts), otherwise those that ask for it.
     pub ports: Option<(u16, u16)>,
     /// How hard it works.
     pub effort: Effort,
@@ -84,7 +84,7 @@ impl Default for Options {
             namespace: None,
             kinds: None,
             plan: trainyard_core::Options::default(),
-            ports: None,
+            ports: Some((20_000, 29_999)),
             effort: Effort::default(),
             watch: Watching::default(),
             clock: system_clock(),

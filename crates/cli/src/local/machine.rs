@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use trainyard_core::Addressing;
 use trainyard_node::runtime::LogRules;
 use trainyard_node::{BackOff, Entrypoints, Inventory, Surroundings};
@@ -21,7 +21,7 @@ pub(crate) struct MachineArgs {
     #[arg(long)]
     gpus: Option<String>,
     /// Ports that replicas may be given.
-    #[arg(long, default_value = "20000-29999", value_name = "FIRST-LAST")]
+    #[arg(long, default_value = crate::ports::USUAL, value_name = "FIRST-LAST")]
     ports: String,
     /// What a container of an image runs if it names no command, as a line of shell; may be given more than once.
     #[arg(long, value_name = "IMAGE=COMMAND")]
@@ -107,16 +107,7 @@ impl MachineArgs {
     }
 
     fn ports(&self) -> anyhow::Result<(u16, u16)> {
-        let parsed = self.ports.split_once('-').and_then(|(first, last)| {
-            Some((first.trim().parse::<u16>().ok()?, last.trim().parse::<u16>().ok()?))
-        });
-        match parsed {
-            Some((first, last)) if first > 0 && first <= last => Ok((first, last)),
-            _ => bail!(
-                "--ports: {:?} is no range of ports: write FIRST-LAST, for example 20000-29999",
-                self.ports
-            ),
-        }
+        crate::ports::range("--ports", &self.ports)
     }
 }
 

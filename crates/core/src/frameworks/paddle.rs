@@ -46,7 +46,7 @@ impl Framework for Paddle {
         let Some(meeting) = job.role(MASTER).or_else(|| job.role(WORKER)) else { return };
         let at = Slot { role: meeting, index: 0 };
         let port = net.port(at);
-        if slot.index == 0 && slot.role.name == meeting.name && net.host_port(at).is_none() {
+        if slot.index == 0 && slot.role.name == meeting.name && net.by_service() {
             // A service has no address before its pod is ready: who holds the address names itself otherwise.
             pod.set_env_from_everywhere(POD_IP, &json!({ "fieldRef": { "fieldPath": "status.podIP" } }));
             pod.set_env_everywhere("PADDLE_MASTER", format!("$({POD_IP}):{port}"));

@@ -52,6 +52,10 @@ pub(crate) fn pod(
     }
     if let Some(port) = net.host_port(slot) {
         draft.set_host_port(facts.container, facts.port_name, port);
+        if net.by_service() {
+            // The names of services are not known to the machine's own name server.
+            draft.default_spec("dnsPolicy", "ClusterFirstWithHostNet");
+        }
     }
     Child { what: &Resource::POD, name, body: draft.into_body() }
 }
@@ -83,8 +87,9 @@ pub(crate) fn left(job: &JobView, record: &Record) -> usize {
     job.slots().filter(|slot| !record.is_finished(&slot.role.name, slot.index)).count()
 }
 
-/// A replica's headless service, with every port of the training container.
-pub(crate) fn service(facts: &Facts, job: &JobView, slot: Slot<'_>) -> Child {
+/// A replica's headless service, with every port of the training container. Where the number of a port changes with the
+/// attempt (`moves`), the service goes by its name.
+pub(crate) fn service(facts: &Facts, job: &JobView, slot: Slot<'_>, moves: bool) -> Child {
     let name = slot.child_name(job);
     let labels = names::labels(job, slot);
     let body = json!({
@@ -96,13 +101,13 @@ pub(crate) fn service(facts: &Facts, job: &JobView, slot: Slot<'_>) -> Child {
             "labels": labels,
             "ownerReferences": owner(job),
         },
-        "spec": { "clusterIP": "None", "selector": labels, "ports": ports(facts, slot) },
+        "spec": { "clusterIP": "None", "selector": labels, "ports": ports(facts, slot, moves) },
     });
     Child { what: &Resource::SERVICE, name, body }
 }
 
 /// One entry per port name: the API refuses duplicates, and unnamed ports cannot be told apart.
-fn ports(facts: &Facts, slot: Slot<'_>) -> Vec<Value> {
+fn ports(facts: &Facts, slot: Slot<'_>, moves: bool) -> Vec<Value> {
     let containers = slot.role.template.pointer("/spec/containers").and_then(Value::as_array);
     let training = containers
         .into_iter()
@@ -120,10 +125,12 @@ fn ports(facts: &Facts, slot: Slot<'_>) -> Vec<Value> {
             continue;
         }
         seen.push(name);
-        list.push(if name.is_empty() {
-            json!({ "port": number })
-        } else {
-            json!({ "name": name, "port": number })
+        list.push(match name {
+            "" => json!({ "port": number }),
+            name if moves && name == facts.port_name => {
+                json!({ "name": name, "port": number, "targetPort": name })
+            }
+            name => json!({ "name": name, "port": number }),
         });
     }
     list

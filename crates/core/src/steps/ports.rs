@@ -1,4 +1,5 @@
-//! A block of host ports for each attempt, where replicas are addressed by port.
+//! A block of host ports for each attempt, where replicas are addressed by port: on one machine always, on a cluster when
+//! a job whose replicas have the network of their machine asks for it.
 //!
 //! The block is written into the record before the first pod is created. A new attempt gets a new block: some
 //! frameworks cannot bind a port again for a minute.
@@ -13,9 +14,11 @@ use crate::seen::{Addressing, PortBlock, PortSpace};
 const SMALLEST: u32 = 8;
 /// An elastic job that may grow further moves to other ports when it does: nobody else could have any otherwise.
 const LARGEST_RESERVE: u32 = 256;
+/// Seconds after which ports are looked for again.
+const PAUSE: i64 = 10;
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
-    if draft.seen.options.addressing != Addressing::HostPorts {
+    if !is_due(draft) {
         return Flow::Go;
     }
     let needed = needed(draft);
@@ -28,21 +31,39 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         draft.say("ports", "the job outgrew its ports: all replicas start anew on others");
     }
     let Some(space) = draft.seen.ports else {
-        draft.hold(suffix::NEEDS, "no node has published its ports yet");
+        draft.hold(suffix::NEEDS, "it is not known yet which ports are free");
+        look_again(draft);
         return Flow::Go;
     };
     let before = draft.job().record.ports;
     match pick(space, before, draft.job(), draft.record.attempt, needed) {
         Some(block) => draft.record.ports = Some(block),
         None => {
-            let again = add_seconds(draft.now(), 10);
-            draft.hold(suffix::NEEDS, format!("no {needed} ports in a row are free on this machine"));
-            if let Some(again) = again {
-                draft.wake_at(again);
-            }
+            let (first, last) = (space.first, space.last);
+            draft.hold(suffix::NEEDS, format!("no {needed} ports in a row are free from {first} to {last}"));
+            look_again(draft);
         }
     }
     Flow::Go
+}
+
+/// Whether the job needs ports now. On a cluster it is asked for, and what runs keeps its addresses: an annotation that
+/// comes later counts from the next attempt on.
+fn is_due(draft: &Draft<'_>) -> bool {
+    match draft.seen.options.addressing {
+        Addressing::HostPorts => true,
+        Addressing::Service => {
+            let job = draft.job();
+            let has_pods = || job.slots().any(|slot| draft.slots.pod(slot).is_some());
+            job.asks_for_host_ports() && (draft.record.ports.is_some() || !has_pods())
+        }
+    }
+}
+
+fn look_again(draft: &mut Draft<'_>) {
+    if let Some(again) = add_seconds(draft.now(), PAUSE) {
+        draft.wake_at(again);
+    }
 }
 
 fn needed(draft: &Draft<'_>) -> u32 {

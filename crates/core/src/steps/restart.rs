@@ -147,10 +147,11 @@ fn restarts_as_one(draft: &Draft<'_>, lost: &[Loss<'_>]) -> bool {
     if draft.job().restarts_as_one() {
         return !lost.is_empty();
     }
-    if draft.seen.options.addressing != Addressing::HostPorts {
-        return false;
-    }
     let facts = draft.framework.facts();
+    if draft.seen.options.addressing == Addressing::Service {
+        let moves = draft.record.ports.is_some() && draft.framework.needs_new_port();
+        return moves && lost.iter().any(|loss| is_leader(facts, draft.job(), loss.slot));
+    }
     lost.iter().any(|loss| {
         facts.rendezvous == Rendezvous::Everyone
             || loss.pod.cause() == Cause::PortTaken

@@ -19,7 +19,8 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     for slot in job.slots() {
         let name = slot.child_name(job);
         if !held && !existing.contains(name.as_str()) && replicas::may_try(draft, &Resource::SERVICE, &name) {
-            let service = build::service(draft.framework.facts(), job, slot);
+            let moves = draft.record.ports.is_some() && slot.role.on_host_network();
+            let service = build::service(draft.framework.facts(), job, slot, moves);
             draft.act(Action::Create(service));
         }
         wanted.insert(name);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::job_gen::{JobSpec, RoleSpec};
+use crate::job_gen::{JobSpec, Ports, RoleSpec};
 use crate::world::World;
 
 fn workers(kind: &'static str, replicas: u32, restart: &'static str, limit: Option<u32>, code: i32) -> World {
@@ -15,7 +15,7 @@ fn workers(kind: &'static str, replicas: u32, restart: &'static str, limit: Opti
         clean: None,
         all_workers: false,
         as_one: false,
-        host_ports: false,
+        ports: Ports::Fixed,
         gang: false,
         tracks: false,
     };

@@ -19,9 +19,20 @@ pub(crate) struct JobSpec {
     pub(crate) clean: Option<&'static str>,
     pub(crate) all_workers: bool,
     pub(crate) as_one: bool,
-    pub(crate) host_ports: bool,
+    pub(crate) ports: Ports,
     pub(crate) gang: bool,
     pub(crate) tracks: bool,
+}
+
+/// How the replicas of a job are addressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ports {
+    /// By services.
+    Fixed,
+    /// By services, with the network of their machines and ports of their own there.
+    HostNetwork,
+    /// By ports of the one machine there is.
+    OneMachine,
 }
 
 #[derive(Clone, Debug)]
@@ -79,12 +90,13 @@ pub(crate) fn job_spec() -> impl Strategy<Value = JobSpec> {
         prop::option::weighted(0.2, 0_u32..=50),
         prop::sample::select(&[None, Some("None"), Some("Running"), Some("All")][..]),
     );
-    let flags =
-        (any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.3), any::<bool>(), any::<bool>());
+    let ports =
+        prop_oneof![5 => Just(Ports::Fixed), 2 => Just(Ports::HostNetwork), 3 => Just(Ports::OneMachine)];
+    let flags = (any::<bool>(), prop::bool::weighted(0.2), ports, any::<bool>(), any::<bool>());
     (roles(), limits, flags)
         .prop_map(|((kind, roles), limits, flags)| {
             let (backoff_limit, deadline, ttl, clean) = limits;
-            let (all_workers, as_one, host_ports, gang, tracks) = flags;
+            let (all_workers, as_one, ports, gang, tracks) = flags;
             JobSpec {
                 kind: kind.name,
                 roles,
@@ -94,7 +106,7 @@ pub(crate) fn job_spec() -> impl Strategy<Value = JobSpec> {
                 clean,
                 all_workers,
                 as_one,
-                host_ports,
+                ports,
                 gang,
                 tracks,
             }
@@ -111,7 +123,10 @@ impl JobSpec {
             .roles
             .iter()
             .map(|role| {
-                let template = json!({ "spec": { "containers": [{ "name": container, "image": "i" }] } });
+                let template = json!({ "spec": {
+                    "containers": [{ "name": container, "image": "i" }],
+                    "hostNetwork": self.ports == Ports::HostNetwork,
+                } });
                 let spec =
                     json!({ "replicas": role.replicas, "restartPolicy": role.restart, "template": template });
                 (role.name.to_owned(), spec)
@@ -127,8 +142,10 @@ impl JobSpec {
         if self.kind == "TFJob" && self.all_workers {
             spec.insert("successPolicy".into(), "AllWorkers".into());
         }
-        let annotations =
-            if self.as_one { json!({ "trainyard.dev/restart-scope": "job" }) } else { json!({}) };
+        let annotations = json!({
+            "trainyard.dev/restart-scope": if self.as_one { "job" } else { "replica" },
+            "trainyard.dev/host-ports": (self.ports == Ports::HostNetwork).to_string(),
+        });
         json!({
             "apiVersion": "kubeflow.org/v1",
             "kind": self.kind,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use trainyard_core::*;
 
-use crate::job_gen::{JobSpec, RoleSpec};
+use crate::job_gen::{JobSpec, Ports, RoleSpec};
 use crate::world::{RUNS_ON, World};
 
 /// Two workers, of which the first runs on and the second ends with this code; both run.
@@ -18,7 +18,7 @@ fn two_workers(restart: &'static str, code: i32) -> World {
         clean: None,
         all_workers: false,
         as_one: false,
-        host_ports: false,
+        ports: Ports::Fixed,
         gang: false,
         tracks: true,
     };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use trainyard_core::*;
 
-use crate::job_gen::{JobSpec, job_spec};
+use crate::job_gen::{JobSpec, Ports, job_spec};
 use crate::world::{Crash, RUNS_ON, World};
 
 const CASES: u32 = 10_000;
@@ -242,7 +242,7 @@ proptest! {
         let costly = world.starts.iter().filter(|start| start.costs).count();
         if let Some(limit) = spec.backoff_limit {
             // Restarting all at once is one unit, however many replicas had failed.
-            let as_one = spec.as_one || spec.host_ports;
+            let as_one = spec.as_one || spec.ports != Ports::Fixed;
             prop_assert!(as_one || costly <= limit as usize, "{} restarts, {} allowed", costly, limit);
             prop_assert!(last.restarts <= limit, "{:?}", last);
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trainyard_core::explain::explain;
 use trainyard_core::*;
 
-use crate::job_gen::{JobSpec, RoleSpec};
+use crate::job_gen::{JobSpec, Ports, RoleSpec};
 use crate::world::World;
 
 type Env = BTreeMap<String, String>;
@@ -93,7 +93,7 @@ fn paddle_has_one_replica_that_names_itself_and_servers_only_with_a_master() {
 }
 
 /// The attempts in which the master of an XGBoostJob ran, when its first run ends with this code.
-fn attempts_of_a_tracker(host_ports: bool, restart: &'static str, code: i32) -> Vec<u32> {
+fn attempts_of_a_tracker(ports: Ports, restart: &'static str, code: i32) -> Vec<u32> {
     let role = |name, replicas| RoleSpec { name, replicas, restart };
     let spec = JobSpec {
         kind: "XGBoostJob",
@@ -104,7 +104,7 @@ fn attempts_of_a_tracker(host_ports: bool, restart: &'static str, code: i32) -> 
         clean: None,
         all_workers: false,
         as_one: false,
-        host_ports,
+        ports,
         gang: false,
         tracks: false,
     };
@@ -116,10 +116,12 @@ fn attempts_of_a_tracker(host_ports: bool, restart: &'static str, code: i32) -> 
 /// XGBoost's tracker cannot listen on its port again for a minute, and every attempt has other ports.
 #[test]
 fn where_addresses_are_ports_a_tracker_runs_once_in_an_attempt() {
-    assert_eq!(attempts_of_a_tracker(true, "OnFailure", 1), [0, 1]);
-    assert_eq!(attempts_of_a_tracker(true, "ExitCode", 137), [0, 1]);
+    for ports in [Ports::OneMachine, Ports::HostNetwork] {
+        assert_eq!(attempts_of_a_tracker(ports, "OnFailure", 1), [0, 1], "{ports:?}");
+        assert_eq!(attempts_of_a_tracker(ports, "ExitCode", 137), [0, 1], "{ports:?}");
+    }
     assert_eq!(
-        attempts_of_a_tracker(false, "OnFailure", 1),
+        attempts_of_a_tracker(Ports::Fixed, "OnFailure", 1),
         [0, 0],
         "services have names: it restarts in place"
     );

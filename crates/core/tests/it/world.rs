@@ -13,7 +13,7 @@ use trainyard_api::{CleanPodPolicy, labels};
 use trainyard_core::conditions::{is_finished, is_true, types};
 use trainyard_core::*;
 
-use crate::job_gen::JobSpec;
+use crate::job_gen::{JobSpec, Ports};
 
 /// The pod as it really is.
 #[derive(Clone, Debug)]
@@ -95,7 +95,10 @@ impl World {
         let kind = catalog.kind(spec.kind).unwrap();
         let decoded = decode(&catalog, kind, &spec.manifest()).unwrap_or_else(|bad| panic!("{}", bad.error));
         assert_eq!(decoded.errors, vec![]);
-        let addressing = if spec.host_ports { Addressing::HostPorts } else { Addressing::Service };
+        let addressing = match spec.ports {
+            Ports::OneMachine => Addressing::HostPorts,
+            Ports::Fixed | Ports::HostNetwork => Addressing::Service,
+        };
         let mut job = decoded.job;
         job.resource_version = "1".into();
         let state = State {

@@ -166,3 +166,46 @@ async fn jobs_on_one_machine_get_ports_of_their_own() {
     let pods = plane.names("pods").await;
     assert!(pods.contains(&"e-master-0".to_owned()), "it got the block of the one that ended: {pods:?}");
 }
+
+/// The ports that a job's record holds.
+async fn base(plane: &Plane, name: &str) -> Option<u64> {
+    let job = plane.job(name).await;
+    let record = job["metadata"]["annotations"]["trainyard.dev/record"].as_str().unwrap_or("{}");
+    serde_json::from_str::<Value>(record).unwrap()["ports"]["base"].as_u64()
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_on_host_networks_get_ports_of_their_own_if_they_ask() {
+    let plane = Plane::start(|options| options.ports = Some((20_000, 20_015))).await;
+    let job = |name: &str, asks: bool, shares: bool| {
+        let mut job = pytorch(name, 1);
+        job["metadata"]["annotations"] = json!({ "trainyard.dev/host-ports": asks.to_string() });
+        for role in ["Master", "Worker"] {
+            job["spec"]["pytorchReplicaSpecs"][role]["template"]["spec"]["hostNetwork"] = json!(shares);
+        }
+        job
+    };
+    for (name, asks, shares) in [("a", true, true), ("quiet", false, true), ("inside", true, false)] {
+        plane.create(&job(name, asks, shares)).await;
+    }
+    plane.settle().await;
+    assert_eq!((base(&plane, "quiet").await, base(&plane, "inside").await), (None, None));
+    let first = base(&plane, "a").await.unwrap();
+    plane.shutdown.cancel();
+    plane.settle().await;
+    // The next operator knows what is taken from the jobs alone.
+    for name in ["b", "c"] {
+        plane.create(&job(name, true, true)).await;
+    }
+    plane.again(|options| options.ports = Some((20_000, 20_015))).await;
+    plane.settle().await;
+    let others: Vec<u64> = [base(&plane, "b").await, base(&plane, "c").await].into_iter().flatten().collect();
+    assert_eq!(others, [40_008 - first], "the block that is left, for one of them");
+    assert_eq!(base(&plane, "a").await, Some(first));
+    let pods = plane.names("pods").await;
+    assert_eq!(pods.len(), 8, "{pods:?}");
+    let waits = if base(&plane, "b").await.is_some() { "c" } else { "b" };
+    sleep(Duration::from_secs(10)).await;
+    let conditions = plane.job(waits).await["status"]["conditions"].to_string();
+    assert!(conditions.contains("no 8 ports in a row are free from 20000 to 20015"), "{conditions}");
+}

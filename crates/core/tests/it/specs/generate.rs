@@ -73,6 +73,10 @@ fn whole(dice: &mut Dice, kind: &Kind) -> Value {
         },
         "spec": spec,
     });
+    if dice.once_in(4) {
+        let asked = *dice.pick(&["true", "false", "", "yes"]);
+        job["metadata"]["annotations"]["trainyard.dev/host-ports"] = asked.into();
+    }
     if dice.once_in(6) {
         let record = *dice.pick(&RECORDS);
         job["metadata"]["annotations"]["trainyard.dev/record"] = record.into();
