@@ -22,9 +22,9 @@ impl FieldError {
         Self { path: path.into(), message: format!("Forbidden: {detail}") }
     }
 
-    /// A value of the right type that cannot be right.
-    pub fn invalid(path: impl Into<String>, value: impl fmt::Display, detail: impl fmt::Display) -> Self {
-        Self { path: path.into(), message: format!("Invalid value: \"{value}\": {detail}") }
+    /// A value of the right type that cannot be right. A text is shown in quotes, a number without.
+    pub fn invalid(path: impl Into<String>, value: impl fmt::Debug, detail: impl fmt::Display) -> Self {
+        Self { path: path.into(), message: format!("Invalid value: {value:?}: {detail}") }
     }
 
     /// A value that is none of those known.

@@ -86,17 +86,21 @@ pub(crate) fn run_policy(policy: &RunPolicy) -> Vec<FieldError> {
 
 /// Rules about options that come as annotations.
 pub(crate) fn annotations(job: &JobView) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut check = |key: &str, holds: fn(&str) -> bool, detail: &str| {
+        if let Some(text) = job.annotations.get(key).filter(|text| !holds(text)) {
+            errors.push(FieldError::invalid(format!("metadata.annotations[{key}]"), text, detail));
+        }
+    };
     let positive = |text: &str| text.parse::<i64>().is_ok_and(|seconds| seconds > 0);
+    check(labels::START_DEADLINE, positive, "must be a number of seconds, at least 1");
     let truth = |text: &str| ["true", "false"].contains(&text);
-    let rules: [(_, &dyn Fn(&str) -> bool, _); 2] = [
-        (labels::START_DEADLINE, &positive, "must be a number of seconds, at least 1"),
-        (labels::HOST_PORTS, &truth, "must be \"true\" or \"false\""),
-    ];
-    let broken = rules.into_iter().filter_map(|(key, holds, detail)| {
-        let text = job.annotations.get(key).filter(|text| !holds(text))?;
-        Some(FieldError::invalid(format!("metadata.annotations[{key}]"), text, detail))
-    });
-    broken.collect()
+    for key in [labels::HOST_PORTS, labels::COUNT_INFRASTRUCTURE_FAILURES] {
+        check(key, truth, "must be \"true\" or \"false\"");
+    }
+    let scope = |text: &str| ["job", "replica"].contains(&text);
+    check(labels::RESTART_SCOPE, scope, "must be \"job\" or \"replica\"");
+    errors
 }
 
 /// Rules about the name: it is part of the names of all replicas.

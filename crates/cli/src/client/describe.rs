@@ -30,6 +30,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut page = facts(&job, &family)?;
     section(&mut page, "Conditions", &conditions(&job.object))?;
     section(&mut page, "Replicas", &replicas(&family))?;
+    first_failure(&mut page, &job.object)?;
     let why = family.why();
     if !why.is_empty() {
         writeln!(page, "Why:")?;
@@ -76,6 +77,29 @@ fn facts(job: &Job, family: &Family) -> anyhow::Result<String> {
     let attempt = record.map_or(0, |record| record.attempt).saturating_add(1);
     fact("Attempt", &format!("{attempt}, {} restart(s)", family.restarts()))?;
     Ok(page)
+}
+
+/// The failure that the job was last restarted or ended for; the others mostly follow from it.
+fn first_failure(page: &mut String, job: &Value) -> anyhow::Result<()> {
+    let Some(failure) = job.pointer("/status/firstFailure") else { return Ok(()) };
+    let code = failure.get("exitCode").and_then(Value::as_i64);
+    let parts = [
+        text(failure, "/pod").to_owned(),
+        match text(failure, "/node") {
+            "" => String::new(),
+            node => format!("on {node}"),
+        },
+        code.map(|code| format!("exit code {code}")).unwrap_or_default(),
+        text(failure, "/reason").to_owned(),
+        text(failure, "/cause").to_owned(),
+        text(failure, "/finished").to_owned(),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    writeln!(page, "First failure:\n  {}", plain(&parts.join(", ")))?;
+    for line in items(failure, "/log").iter().filter_map(Value::as_str) {
+        writeln!(page, "  | {}", plain(line))?;
+    }
+    Ok(())
 }
 
 fn pairs(object: &Value, pointer: &str) -> String {

@@ -71,7 +71,7 @@ async fn nothing_is_sent_unless_everything_is_fine() {
     let errors = bed.fails(&["apply", "-f", &file]).await;
     let expected = [
         "(document 2): PyTorchJob default/bad: spec.runPolicy.backofLimit: Unknown field",
-        "(document 3): PyTorchJob default/neg: spec.pytorchReplicaSpecs[Worker].replicas: Invalid value: \"-1\"",
+        "(document 3): PyTorchJob default/neg: spec.pytorchReplicaSpecs[Worker].replicas: Invalid value: -1",
         "(document 4): Secret default/(no name): metadata.name: Required value",
         "(document 5): Pod default/(no name): apiVersion: Required value",
     ];

@@ -58,7 +58,7 @@ fn names_every_error_with_its_field() {
     assert_eq!(
         errors(&manifest),
         [
-            format!("{prefix}.replicas: Invalid value: \"-2\": must be at least 0"),
+            format!("{prefix}.replicas: Invalid value: -2: must be at least 0"),
             format!(
                 "{prefix}.restartPolicy: Unsupported value: \"Perhaps\": supported values: \"Always\", \"OnFailure\", \
                  \"Never\", \"ExitCode\""

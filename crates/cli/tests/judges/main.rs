@@ -20,6 +20,7 @@ mod clients;
 mod kubectl;
 mod node;
 mod normal;
+mod operated;
 mod peer;
 mod python;
 mod servers;

@@ -192,3 +192,33 @@ async fn variables_for_every_container() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("write NAME=VALUE"), "{}", text(&output.stderr));
 }
+
+/// Worker 1 fails; the others notice and fail too. Which was first is what somebody wants to know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_failure_of_a_cascade_is_told_with_its_last_words() {
+    let home = tempfile::tempdir().unwrap();
+    let up = Up::start(&home.path().join("data"), &[]).await;
+    let client = up.client().await;
+    let pid = home.path().join("pid");
+    let pid = pid.display();
+    // Times are kept in whole seconds.
+    let script = format!(
+        "if [ $RANK = 2 ]; then for n in 1 2 3; do echo step $n; done; echo cannot read shard 7; \
+         echo $$ > {pid}.new; mv {pid}.new {pid}; exit 3; fi; \
+         until [ -e {pid} ]; do sleep 0.1; done; while kill -0 $(cat {pid}); do sleep 0.1; done; \
+         sleep 1.1; echo connection reset by peer; exit 1"
+    );
+    create(&client, &job("cascade", 2, &script)).await;
+    let failed = until(&client, "cascade", &["Failed"]).await;
+    let first = &failed.data["status"]["firstFailure"];
+    assert_eq!((&first["pod"], &first["exitCode"]), (&json!("cascade-worker-1"), &json!(3)), "{first}");
+    assert!(!first["node"].as_str().unwrap_or_default().is_empty(), "{first}");
+    let log: Vec<&str> = first["log"].as_array().unwrap().iter().filter_map(|line| line.as_str()).collect();
+    assert_eq!(log, ["step 1", "step 2", "step 3", "cannot read shard 7"]);
+    let page = text(&up.command(&["describe", "cascade"]).stdout);
+    for line in ["First failure:", "  cascade-worker-1, on ", "exit code 3", "  | cannot read shard 7"] {
+        assert!(page.contains(line), "{line:?} is not in {page}");
+    }
+    let told = async || text(&up.command(&["describe", "cascade"]).stdout).contains("FirstFailure");
+    eventually("an event says so", told).await;
+}
