@@ -71,7 +71,7 @@ const SDK: Needs = Needs::Pip(&["kubeflow-training==1.9.3", "kubernetes==35.0.0"
 const TORCH: Needs = Needs::Debian(&["python3-torch"], "import torch");
 
 #[tokio::test]
-async fn the_sdk_for_jobs() {
+async fn scenario_41_the_sdk_for_jobs() {
     let found = python(SDK).and_then(|sdk| python(TORCH).map(|_| sdk));
     let Some(python) = or_left_out("upstream's SDK", found) else { return };
     let home = tempfile::tempdir().unwrap();

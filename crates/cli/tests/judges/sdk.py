@@ -270,14 +270,16 @@ def functions_of_pytorch():
         name=name,
         train_func=train_together,
         base_image="docker.io/pytorch/pytorch:2.1.2",
-        num_workers=2,
+        num_workers=3,
         num_procs_per_worker=1,
         env_vars={**debian, "OMP_NUM_THREADS": "1"},
     )
+    pods = [f"{name}-master-0", f"{name}-worker-0", f"{name}-worker-1"]
+    eventually("three pods", lambda: sorted(client.get_job_pod_names(name)) == pods)
     finish(client, name)
     logs, _ = client.get_job_logs(name, is_master=False)
     said = sorted(line for log in logs.values() for line in log.splitlines() if line.startswith("rank "))
-    assert said == ["rank 0 of 2 got 3.0", "rank 1 of 2 got 3.0"], logs
+    assert said == [f"rank {rank} of 3 got 6.0" for rank in range(3)], logs
     client.delete_job(name)
     ok("PyTorchJob: from a function, over torchrun")
 
