@@ -32,6 +32,8 @@ pub(crate) struct Args {
     /// Ports of the machines for jobs with `hostNetwork` that ask for them (`trainyard.dev/host-ports`).
     #[arg(long, default_value = crate::ports::USUAL, value_name = "FIRST-LAST")]
     host_ports: String,
+    #[command(flatten)]
+    webhooks: Webhooks,
     /// Keep pods until what became of them is written down, by a finalizer; see `trainyard uninstall`.
     #[arg(long)]
     track_pods: bool,
@@ -58,6 +60,43 @@ struct Helpers {
     /// Another image that brings kubectl to the launchers of MPI jobs.
     #[arg(long, value_name = "IMAGE")]
     mpi_kubectl_delivery_image: Option<String>,
+}
+
+/// The webhooks with which jobs are checked before they are stored.
+#[derive(clap::Args)]
+struct Webhooks {
+    /// Port of the admission webhooks, once their configuration is installed (config/webhook); 0 for none.
+    #[arg(long, default_value_t = 9443, value_name = "PORT")]
+    webhook_server_port: u16,
+    /// The Service through which the API server reaches them.
+    #[arg(long, default_value = "training-operator", value_name = "NAME")]
+    webhook_service_name: String,
+    /// The Secret in which their certificates are kept, and renewed.
+    #[arg(long, default_value = "training-operator-webhook-cert", value_name = "NAME")]
+    webhook_secret_name: String,
+    /// The namespace of that Service and that Secret.
+    #[arg(
+        long = "webhook-namespace",
+        env = "MY_POD_NAMESPACE",
+        default_value = "kubeflow",
+        value_name = "NAME"
+    )]
+    namespace: String,
+}
+
+impl Webhooks {
+    /// Nothing if there shall be none.
+    fn options(&self) -> Option<trainyard_host::Webhooks> {
+        let named =
+            |name: &str, usual: &str| if name.is_empty() { usual.to_owned() } else { name.to_owned() };
+        (self.webhook_server_port != 0).then(|| trainyard_host::Webhooks {
+            port: self.webhook_server_port,
+            service: self.webhook_service_name.clone(),
+            secret: self.webhook_secret_name.clone(),
+            // An empty variable is one that is not set.
+            namespace: named(&self.namespace, "kubeflow"),
+        })
+    }
 }
 
 impl Helpers {
@@ -111,7 +150,11 @@ async fn operate(args: Args) -> anyhow::Result<()> {
     let client = kube::Client::try_from(args.connection.config().await?)?;
     let version = client.apiserver_version().await.context("the API server does not answer")?;
     tracing::info!(server = version.git_version, "connected");
-    let role = trainyard_host::operator_on(client, catalog, options)?;
+    let clock = std::sync::Arc::clone(&options.clock);
+    let mut role = trainyard_host::operator_on(client.clone(), catalog, options)?;
+    if let Some(webhooks) = args.webhooks.options() {
+        role = role.with_webhooks(client, catalog, webhooks, clock).await?;
+    }
     let health = role.health();
     let shutdown = CancellationToken::new();
     let work = role.run(shutdown.clone());

@@ -44,6 +44,14 @@ pub fn validator(kind: &Kind) -> String {
     format!("validator.{}.training-operator.{}", kind.singular, kind.group)
 }
 
+/// Where a webhook is asked about a kind.
+pub fn webhook_path(kind: &Kind) -> String {
+    format!("/validate-{}-{}-{}", kind.group.replace('.', "-"), kind.version, kind.singular)
+}
+
+/// The name of the `ValidatingWebhookConfiguration` in which the webhooks of all kinds are entered.
+pub const CONFIGURATION: &str = "validator.training-operator.kubeflow.org";
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -10,6 +10,7 @@ use trainyard_api::crds::{ALL, Crd};
 use trainyard_core::Kind;
 
 use crate::Error;
+use crate::rest::send;
 
 const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -56,13 +57,13 @@ fn name_of(definition: &Value) -> String {
 /// Create first: on a new machine that is the only request. What exists is replaced in its spec alone, so that
 /// labels and annotations of administrators stay.
 async fn apply(client: &Client, name: &str, definition: &Value) -> Result<(), kube::Error> {
-    match send(client, Method::POST, COLLECTION, "application/json", definition).await {
+    match send(client, Method::POST, COLLECTION, definition).await {
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
         result => return result.map(drop),
     }
     let path = format!("{COLLECTION}/{name}");
     // Written again only if it has changed: a write makes the server read the whole schema anew.
-    let old = send(client, Method::GET, &path, "application/json", &Value::Null).await?;
+    let old = send(client, Method::GET, &path, &Value::Null).await?;
     if let (Some(old), Some(new)) = (old.get("spec"), definition.get("spec"))
         && holds(old, new)
     {
@@ -76,7 +77,7 @@ async fn apply(client: &Client, name: &str, definition: &Value) -> Result<(), ku
         fields.insert("kind".into(), "CustomResourceDefinition".into());
     }
     tracing::debug!(name, %version, "updating a definition");
-    send(client, Method::PUT, &path, "application/json", &new).await.map(drop)
+    send(client, Method::PUT, &path, &new).await.map(drop)
 }
 
 /// Whether everything that is wanted is there already. The server may have added to it, but not to the schema: a field
@@ -103,7 +104,7 @@ async fn established(client: &Client, name: &str) -> Result<(), Error> {
     let begun = Instant::now();
     let mut pause = FIRST_PAUSE;
     while begun.elapsed() < PATIENCE {
-        match send(client, Method::GET, &path, "application/json", &Value::Null).await {
+        match send(client, Method::GET, &path, &Value::Null).await {
             Ok(object) if is_established(&object) => return Ok(()),
             Ok(object) => why = object.pointer("/status/conditions").unwrap_or(&json!([])).to_string(),
             Err(error) => why = error.to_string(),
@@ -120,18 +121,6 @@ fn is_established(object: &Value) -> bool {
         c.get("type").and_then(Value::as_str) == Some("Established")
             && c.get("status").and_then(Value::as_str) == Some("True")
     })
-}
-
-async fn send(
-    client: &Client,
-    method: Method,
-    path: &str,
-    content: &str,
-    body: &Value,
-) -> Result<Value, kube::Error> {
-    let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    let request = Request::builder().method(method).uri(path).header("content-type", content).body(bytes);
-    client.request(request.map_err(kube::Error::HttpError)?).await
 }
 
 #[cfg(test)]

@@ -105,6 +105,17 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The port of the webhooks cannot be used.
+    #[error(
+        "cannot listen on port {port} for webhooks: choose another with --webhook-server-port (and as targetPort of the webhooks' Service), or --webhook-server-port=0 for none"
+    )]
+    WebhookPort {
+        /// The port.
+        port: u16,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// A definition we ship cannot be read.
     #[error("cannot read the definition {name}")]
     Definition {

@@ -18,10 +18,12 @@ mod machine;
 mod operator;
 pub mod pki;
 mod readiness;
+mod rest;
 mod roles;
 pub mod schema;
 mod socket;
 mod streams;
+mod webhook;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,6 +43,7 @@ pub use self::data_dir::{DataDir, VERSION, lock_file};
 pub use self::error::Error;
 pub use self::operator::{OperatorRole, operator_on};
 pub use self::socket::Socket;
+pub use self::webhook::Webhooks;
 
 use self::machine::Machine;
 use self::pki::Pki;

@@ -24,6 +24,7 @@ use trainyard_apiserver::auth::{
 
 use self::authority::Authority;
 use self::leaf::Leaf;
+pub(crate) use self::leaf::verify;
 use crate::{Error, files};
 
 /// Who has the token: may do everything.
@@ -33,7 +34,7 @@ const OWNER: &str = "trainyard";
 const RENEW: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Certificates are valid from the day before, for clients whose clock is behind.
-const BACKDATE: SignedDuration = SignedDuration::from_hours(24);
+pub(crate) const BACKDATE: SignedDuration = SignedDuration::from_hours(24);
 
 /// What a server on this machine proves itself with, and what its owner does.
 pub struct Pki {
@@ -96,7 +97,7 @@ impl Pki {
 }
 
 /// Named, not the process's default: a library must not depend on what a program has installed, or forgot to.
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
@@ -149,7 +150,7 @@ fn damaged(path: &Path, why: impl ToString) -> Error {
 }
 
 /// The parts of a certificate that are the same for all of ours.
-fn parameters(
+pub(crate) fn parameters(
     name: &str,
     names: &[&str],
     from: Timestamp,

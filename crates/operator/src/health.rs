@@ -1,6 +1,6 @@
 //! How an operator is doing, for probes, metrics and tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +16,7 @@ pub struct Health(Arc<Inner>);
 struct Inner {
     counters: Counters,
     sources: Mutex<BTreeMap<String, Source>>,
+    held: Mutex<BTreeSet<&'static str>>,
     changed: Notify,
     silence: Duration,
 }
@@ -125,8 +126,8 @@ impl Counter {
 impl Health {
     /// A watch that was not heard of for `silence` is taken for dead.
     pub(crate) fn new(silence: Duration) -> Self {
-        let (counters, sources) = (Counters::default(), Mutex::default());
-        Self(Arc::new(Inner { counters, sources, changed: Notify::new(), silence }))
+        let (counters, sources, held) = (Counters::default(), Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { counters, sources, held, changed: Notify::new(), silence }))
     }
 
     /// What was counted.
@@ -134,8 +135,11 @@ impl Health {
         self.0.counters.stats()
     }
 
-    /// True when every watch has shown the whole world once, or is known to have nothing to show.
+    /// True when every watch has shown the whole world once, or is known to have nothing to show, and nobody holds.
     pub fn ready(&self) -> bool {
+        if !self.held().is_empty() {
+            return false;
+        }
         let sources = self.lock();
         !sources.is_empty() && sources.values().all(|source| source.state != SourceState::Listing)
     }
@@ -143,6 +147,18 @@ impl Health {
     /// Waits for [`Self::ready`].
     pub async fn until_ready(&self) {
         self.until(Self::ready).await;
+    }
+
+    /// Something beside the operator is part of its readiness, until [`Self::release`]. Jobs are worked on meanwhile.
+    pub fn hold(&self, what: &'static str) {
+        self.held().insert(what);
+    }
+
+    /// What was held for is there.
+    pub fn release(&self, what: &'static str) {
+        if self.held().remove(what) {
+            self.0.changed.notify_waiters();
+        }
     }
 
     /// The watches that were silent for too long. None: the operator lives.
@@ -190,6 +206,10 @@ impl Health {
         }
     }
 
+    fn held(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
+        self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Source>> {
         self.0.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -206,7 +226,10 @@ mod tests {
         health.note("pods", SourceState::Listing);
         health.note("tfjobs", SourceState::Absent);
         assert!(!health.ready());
+        health.hold("webhooks");
         health.note("pods", SourceState::Watching);
+        assert!(!health.ready());
+        health.release("webhooks");
         health.until_ready().await;
         tokio::time::sleep(Duration::from_secs(301)).await;
         health.hear("pods");

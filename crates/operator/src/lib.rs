@@ -66,6 +66,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod watch;
+pub mod webhook;
 mod wire;
 
 pub use health::{Health, SourceState, Stats};

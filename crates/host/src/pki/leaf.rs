@@ -57,24 +57,40 @@ impl Leaf {
         })
     }
 
-    /// Looks at it as a client will: is it the key's, signed by our authority, for every name, now and for a while yet?
+    /// Is it good for every name, now and for a while yet?
     fn check(&self, authority: &Authority, now: Timestamp) -> Result<(), rustls::Error> {
-        CertifiedKey::from_der(vec![self.certificate.clone()], self.key.clone_key(), &provider())?;
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.certificate.clone())?;
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
-            .build()
-            .map_err(|error| rustls::Error::Other(rustls::OtherError(Arc::new(error))))?;
-        for name in NAMES {
-            let name = ServerName::try_from(name).map_err(|_| CertificateError::NotValidForName)?;
-            for at in [now, now.saturating_add(RENEW).unwrap_or(now)] {
-                let seconds = u64::try_from(at.as_second()).unwrap_or(0);
-                let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-                verifier.verify_server_cert(&self.certificate, &[], &name, &[], at)?;
-            }
-        }
-        Ok(())
+        let (chain, key) = (vec![self.certificate.clone()], self.key.clone_key());
+        let times = [now, now.saturating_add(RENEW).unwrap_or(now)];
+        verify(chain, key, std::slice::from_ref(&authority.certificate), &NAMES, &times).map(drop)
     }
+}
+
+/// Looks at a certificate as a client will: is it the key's, vouched for by one of `roots`, for all names at all times?
+pub(crate) fn verify(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    roots: &[CertificateDer<'static>],
+    names: &[&str],
+    times: &[Timestamp],
+) -> Result<CertifiedKey, rustls::Error> {
+    let certified = CertifiedKey::from_der(chain, key, &provider())?;
+    let (end, between) = certified.cert.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
+    let mut store = RootCertStore::empty();
+    for root in roots {
+        store.add(root.clone())?;
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider())
+        .build()
+        .map_err(|error| rustls::Error::Other(rustls::OtherError(Arc::new(error))))?;
+    for name in names {
+        let name = ServerName::try_from(*name).map_err(|_| CertificateError::NotValidForName)?;
+        for at in times {
+            let seconds = u64::try_from(at.as_second()).unwrap_or(0);
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+            verifier.verify_server_cert(end, between, &name, &[], at)?;
+        }
+    }
+    Ok(certified)
 }
 
 /// A new key and its certificate, as PEM.

@@ -4,3 +4,5 @@
 mod keys;
 #[cfg(test)]
 mod socket;
+#[cfg(test)]
+mod webhook;

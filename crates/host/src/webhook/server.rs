@@ -1,0 +1,124 @@
+//! The HTTPS server that the cluster's API server asks.
+//!
+//! Anybody in the cluster's network can reach it, so everything is bounded: connections and handshakes by
+//! [`serve`](trainyard_apiserver::serve), here the size of a question, the time it takes to arrive, and how many are read
+//! at once.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use rustls::ServerConfig;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use trainyard_core::admission::webhook_path;
+use trainyard_core::{Catalog, Kind};
+use trainyard_operator::webhook::answer;
+
+use crate::Error;
+use crate::pki::provider;
+
+/// The largest question: two objects of the size that a server stores, and room.
+const LARGEST: usize = 7 << 20;
+/// Nobody waits longer for an answer: it is the longest time-out that a configuration may have.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Questions that are read at once.
+const AT_ONCE: usize = 32;
+
+/// The certificate of the moment: connections that begin from then on see a new one.
+#[derive(Default)]
+pub(super) struct Current(RwLock<Option<Arc<CertifiedKey>>>);
+
+impl Current {
+    pub(super) fn set(&self, certified: Arc<CertifiedKey>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(certified);
+    }
+}
+
+impl fmt::Debug for Current {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Current").finish_non_exhaustive()
+    }
+}
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Listens on every address of this machine, IPv6 or not.
+pub(super) async fn listen(port: u16) -> Result<TcpListener, Error> {
+    let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await;
+    let listener = match both {
+        Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+        }
+        other => other,
+    };
+    listener.map_err(|source| Error::WebhookPort { port, source })
+}
+
+/// TLS with the current certificate, for HTTP/2 and HTTP/1.1. Callers are not asked who they are: they learn nothing.
+pub(super) fn tls(current: Arc<Current>) -> Result<Arc<ServerConfig>, Error> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(current);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Every kind of the catalogue, also those that the operator does not work on: whether a job is good does not depend on it.
+pub(super) fn router(catalog: Catalog) -> Router {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    catalog.kinds.iter().fold(Router::new(), |router, kind| {
+        let judge = Judge { catalog, kind, places: Arc::clone(&places) };
+        router.route(&webhook_path(kind), post(review).with_state(judge))
+    })
+}
+
+#[derive(Clone)]
+struct Judge {
+    catalog: Catalog,
+    kind: &'static Kind,
+    places: Arc<Semaphore>,
+}
+
+async fn review(State(judge): State<Judge>, body: Body) -> Response {
+    let answered = tokio::time::timeout(PATIENCE, judge.review(body)).await;
+    answered.unwrap_or_else(|_| said(StatusCode::REQUEST_TIMEOUT, "the question took too long to arrive"))
+}
+
+impl Judge {
+    async fn review(self, body: Body) -> Response {
+        let Ok(_place) = self.places.acquire().await else {
+            return said(StatusCode::SERVICE_UNAVAILABLE, "the server stops");
+        };
+        let body = match to_bytes(body, LARGEST).await {
+            Ok(body) => body,
+            Err(error) => return said(StatusCode::BAD_REQUEST, &format!("cannot read the body: {error}")),
+        };
+        match answer(&self.catalog, self.kind, &body) {
+            Ok(review) => ([(CONTENT_TYPE, "application/json")], review.to_string()).into_response(),
+            Err(why) => said(StatusCode::BAD_REQUEST, &why),
+        }
+    }
+}
+
+/// A refusal as API servers show it to their users: the message of a `Status`.
+fn said(code: StatusCode, message: &str) -> Response {
+    let status = serde_json::json!({ "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "reason": "BadRequest", "message": message, "code": code.as_u16() });
+    (code, [(CONTENT_TYPE, "application/json")], status.to_string()).into_response()
+}
