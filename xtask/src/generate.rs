@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
-use crate::{crd, differences, reference, yaml};
+use crate::{crd, differences, reference, webhook, yaml};
 
 /// A file as it should be.
 struct Output {
@@ -16,14 +17,17 @@ struct Output {
 fn outputs() -> Result<Vec<Output>> {
     let mut outputs = Vec::new();
     for crd in crd::all()? {
-        let text =
-            format!("# Written by `cargo xtask generate`; do not edit.\n{}", yaml::render(&crd.value)?);
-        outputs.push(Output { path: crd.path(), text });
+        outputs.push(Output { path: crd.path(), text: manifest(&crd.value)? });
         let page = reference::render(&crd)?;
         outputs.push(Output { path: format!("docs/reference/{}.md", crd.plural), text: page });
     }
     outputs.push(Output { path: "docs/differences.md".into(), text: differences::page()? });
+    outputs.push(Output { path: webhook::PATH.into(), text: manifest(&webhook::configuration())? });
     Ok(outputs)
+}
+
+fn manifest(object: &Value) -> Result<String> {
+    Ok(format!("# Written by `cargo xtask generate`; do not edit.\n{}", yaml::render(object)?))
 }
 
 /// Writes every stale file and returns their paths.

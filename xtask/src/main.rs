@@ -10,6 +10,7 @@ mod openapi;
 mod reference;
 mod schema;
 mod tidy;
+mod webhook;
 mod wire;
 mod yaml;
 
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask <command>
-  generate          write the CRDs and the field reference from the types, and the differences from their list
+  generate          write the CRDs, the webhooks and the field reference from the types, and the differences from their list
   generate wire     write the tables of Kubernetes' built-in types (needs Go)
   generate openapi  record what a real server says about built-in types (needs the cluster's programs)
   generate --check  list the generated files that are stale, and fail if there are any

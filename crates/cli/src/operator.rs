@@ -75,26 +75,20 @@ struct Webhooks {
     #[arg(long, default_value = "training-operator-webhook-cert", value_name = "NAME")]
     webhook_secret_name: String,
     /// The namespace of that Service and that Secret.
-    #[arg(
-        long = "webhook-namespace",
-        env = "MY_POD_NAMESPACE",
-        default_value = "kubeflow",
-        value_name = "NAME"
-    )]
-    namespace: String,
+    #[arg(long, env = "MY_POD_NAMESPACE", default_value = "kubeflow", value_name = "NAME")]
+    webhook_namespace: String,
 }
 
 impl Webhooks {
     /// Nothing if there shall be none.
     fn options(&self) -> Option<trainyard_host::Webhooks> {
-        let named =
-            |name: &str, usual: &str| if name.is_empty() { usual.to_owned() } else { name.to_owned() };
+        // An empty variable is one that is not set.
+        let namespace = Some(self.webhook_namespace.as_str()).filter(|name| !name.is_empty());
         (self.webhook_server_port != 0).then(|| trainyard_host::Webhooks {
             port: self.webhook_server_port,
             service: self.webhook_service_name.clone(),
             secret: self.webhook_secret_name.clone(),
-            // An empty variable is one that is not set.
-            namespace: named(&self.namespace, "kubeflow"),
+            namespace: namespace.unwrap_or("kubeflow").to_owned(),
         })
     }
 }

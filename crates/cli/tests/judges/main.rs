@@ -25,3 +25,4 @@ mod peer;
 mod python;
 mod servers;
 mod transcript;
+mod webhook;

@@ -6,13 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use x509_parser::asn1_rs::{Any, FromDer as _, OctetString, Sequence};
 use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
 
 use crate::Error;
 use crate::pki::{BACKDATE, parameters, verify};
@@ -107,9 +109,9 @@ impl Pems {
         params.distinguished_name.push(rcgen::DnType::OrganizationName, CA_ORGANIZATION);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let key = KeyPair::generate()?;
+        let key = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_2048)?;
         let pem = params.self_signed(&key)?.pem();
-        let new = self.with([(CA, pem.clone()), (CA_KEY, key.serialize_pem())]);
+        let new = self.with([(CA, pem.clone()), (CA_KEY, as_pkcs1(&key)?)]);
         Ok((new, Authority { issuer: Issuer::from_ca_cert_pem(&pem, key)?, until }))
     }
 
@@ -132,6 +134,23 @@ impl Pems {
         all.extend(files.map(|(name, text)| (name.to_owned(), text.into_bytes())));
         Self(all)
     }
+}
+
+/// The key of an authority in the only form in which the operator that we replace reads it: should it come back, it has
+/// to sign with it.
+fn as_pkcs1(key: &KeyPair) -> Result<String, Error> {
+    let pkcs8 = key.serialized_der();
+    let inner = Sequence::from_der_and_then(pkcs8, |fields| {
+        let (fields, _version) = Any::from_der(fields)?;
+        let (fields, _algorithm) = Any::from_der(fields)?;
+        OctetString::from_der(fields)
+    });
+    let (_, inner) = inner.map_err(|_| rcgen::Error::CouldNotParseKeyPair)?;
+    let text = BASE64.encode(inner.as_ref());
+    let lines: Vec<&str> =
+        text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    let name = "RSA PRIVATE KEY";
+    Ok(format!("-----BEGIN {name}-----\n{}\n-----END {name}-----\n", lines.join("\n")))
 }
 
 fn not_after(certificate: &CertificateDer<'_>) -> Option<Timestamp> {

@@ -118,7 +118,47 @@ impl Judge {
 
 /// A refusal as API servers show it to their users: the message of a `Status`.
 fn said(code: StatusCode, message: &str) -> Response {
-    let status = serde_json::json!({ "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-        "reason": "BadRequest", "message": message, "code": code.as_u16() });
+    let status = serde_json::json!({ "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "message": message, "code": code.as_u16() });
     (code, [(CONTENT_TYPE, "application/json")], status.to_string()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use kube::Client;
+
+    use super::*;
+
+    async fn refused(path: &str, body: Vec<u8>) -> (u16, String) {
+        let client = Client::new(router(Catalog::default()), "default");
+        let request = Request::post(path).body(body).unwrap();
+        match client.request_text(request).await.unwrap_err() {
+            kube::Error::Api(status) => (status.code, status.message.clone()),
+            other => panic!("{other}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_question_is_refused_with_a_reason() {
+        for kind in Catalog::default().kinds {
+            let (code, said) = refused(&webhook_path(kind), b"{}".to_vec()).await;
+            assert_eq!((code, said.as_str()), (400, "the body is no AdmissionReview of admission.k8s.io/v1"));
+        }
+        let path = webhook_path(Catalog::default().kinds[0]);
+        let (code, said) = refused(&path, vec![b' '; LARGEST + 1]).await;
+        assert_eq!((code, said.as_str()), (400, "cannot read the body: length limit exceeded"));
+        let (code, said) = refused(&path, vec![b' '; LARGEST]).await;
+        assert!(code == 400 && said.starts_with("the body is no JSON"), "{said}");
+        assert_eq!(refused("/validate-kubeflow-org-v1-caffejob", Vec::new()).await.0, 404);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_does_not_arrive_is_given_up() {
+        let kind = Catalog::default().kinds[0];
+        let judge = Judge { catalog: Catalog::default(), kind, places: Arc::new(Semaphore::new(1)) };
+        let never = Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let response = review(State(judge.clone()), never).await;
+        assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(judge.places.available_permits(), 1, "its place is free again");
+    }
 }

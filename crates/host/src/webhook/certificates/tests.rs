@@ -1,9 +1,7 @@
 //! The life of certificates: ours, the peer's, somebody else's.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::ToSpan;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 use serde_json::Value;
 
 use super::*;
@@ -50,6 +48,8 @@ fn an_empty_secret_gets_four_files_that_a_client_believes() {
     assert_eq!(changed(&Pems::default(), &new), [CA, CA_KEY, CERTIFICATE, KEY]);
     assert_eq!(new.stale(NAME, start()), None);
     assert!(new.usable(NAME, start()).is_ok());
+    // The peer reads it in this form alone.
+    assert!(new.file(CA_KEY).starts_with(b"-----BEGIN RSA PRIVATE KEY-----\n"));
 }
 
 #[test]
