@@ -52,7 +52,7 @@ impl Pems {
 
     /// Why others have to be made, if they have to.
     ///
-    /// Without the key of the authority somebody else signs these, and renews them when he likes: they are good until
+    /// Without the key of the authority somebody else signs these, and renews them in their own time: they are good until
     /// they are not.
     pub(super) fn stale(&self, name: &str, now: Timestamp) -> Option<String> {
         let margin = if self.file(CA_KEY).is_empty() { SignedDuration::ZERO } else { RENEW };

@@ -1,6 +1,6 @@
 //! The Secret in which all replicas of the operator find the same certificates.
 //!
-//! Whoever finds them missing or stale makes new ones and writes them on condition of the version he read: of several
+//! Whoever finds them missing or stale makes new ones and writes them on condition of the version that was read: of several
 //! replicas one succeeds, and the others read what it wrote.
 
 use base64::Engine as _;
@@ -34,11 +34,13 @@ pub(super) async fn certificates(
         let secret = read(client, webhooks).await?;
         let pems = secret.as_ref().map(pems).unwrap_or_default();
         let Some(reason) = pems.stale(&name, now) else { return Ok(Found { pems, trouble: None }) };
-        tracing::info!(secret = full_name(webhooks), reason, "making certificates for webhooks");
         let new = pems.renewed(&name, now)?;
         match write(client, webhooks, secret, &new).await {
-            Ok(true) => return Ok(Found { pems: new, trouble: None }),
-            // Somebody was quicker: what did he write?
+            Ok(true) => {
+                tracing::info!(secret = full_name(webhooks), reason, "made certificates for webhooks");
+                return Ok(Found { pems: new, trouble: None });
+            }
+            // Somebody was quicker: what did they write?
             Ok(false) => {}
             // What is about to expire is better than nothing.
             Err(trouble) if pems.usable(&name, now).is_ok() => {
