@@ -21,8 +21,7 @@ event reasons. Everything is the same but for this.
 const MISSING: &str = "
 ## Not there yet
 
-A swap today loses validating webhooks on clusters (the same rules are applied by the operator instead, after the object is stored;
-`trainyard up` refuses such objects, in the same words); leader election, so run one replica; `/metrics` and health endpoints.
+A swap today loses leader election, so run one replica; `/metrics` and health endpoints.
 ";
 
 /// The whole page.

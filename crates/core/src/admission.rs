@@ -22,7 +22,9 @@ pub fn admit(
     }
     let decoded = decode(catalog, kind, new).map_err(|bad| vec![bad.error])?;
     let mut errors = decoded.errors;
-    errors.extend(old.and_then(|old| other_manager(old, new)));
+    // What is wrong with the name comes first, then this, then the rest: the order in which users have always read it.
+    let of_name = errors.iter().take_while(|error| error.path.starts_with("metadata.")).count();
+    errors.splice(of_name..of_name, old.and_then(|old| other_manager(old, new)));
     if errors.is_empty() { Ok(decoded.framework.warnings(&decoded.job)) } else { Err(errors) }
 }
 
@@ -34,8 +36,9 @@ fn other_manager(old: &Value, new: &Value) -> Option<FieldError> {
     };
     let (old, new) = (manager(old), manager(new));
     let changed = old != new;
-    changed.then(|| {
-        FieldError::invalid("spec.runPolicy.managedBy", new.unwrap_or_default(), "field is immutable")
+    changed.then(|| FieldError {
+        path: "spec.runPolicy.managedBy".into(),
+        message: format!("Invalid value: {}: field is immutable", Value::from(new)),
     })
 }
 
@@ -86,11 +89,17 @@ mod tests {
         let (ours, theirs) = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue");
         let managed = |by: &str| job(&json!({ "runPolicy": { "managedBy": by } }));
         let immutable =
-            |by: &str| format!("spec.runPolicy.managedBy: Invalid value: \"{by}\": field is immutable");
+            |by: &str| format!("spec.runPolicy.managedBy: Invalid value: {by}: field is immutable");
         assert_eq!(refused(None, &managed(theirs)), "");
-        assert_eq!(refused(Some(&managed(ours)), &managed(theirs)), immutable(theirs));
-        assert_eq!(refused(Some(&managed(ours)), &job(&json!({}))), immutable(""));
-        assert_eq!(refused(Some(&job(&json!({}))), &managed(ours)), immutable(ours));
+        assert_eq!(refused(Some(&managed(ours)), &managed(theirs)), immutable(&format!("\"{theirs}\"")));
+        assert_eq!(refused(Some(&managed(ours)), &job(&json!({}))), immutable("null"));
+        assert_eq!(refused(Some(&job(&json!({}))), &managed(ours)), immutable(&format!("\"{ours}\"")));
+        let mut worse = managed(theirs);
+        worse["metadata"]["name"] = "1".into();
+        worse["spec"]["runPolicy"]["backoffLimit"] = (-1).into();
+        let all = refused(Some(&managed(ours)), &worse);
+        let order = ["metadata.name", "managedBy", "backoffLimit"].map(|field| all.find(field).unwrap());
+        assert!(order.is_sorted(), "{all}");
     }
 
     #[test]
