@@ -35,7 +35,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
 }
 
 /// When the job began to want pods: also while it waits in a queue and has not started.
-fn begin(draft: &Draft<'_>) -> Option<Timestamp> {
+pub(crate) fn begin(draft: &Draft<'_>) -> Option<Timestamp> {
     let created = draft.status.conditions.iter().find(|condition| condition.type_ == types::CREATED);
     let created = created.and_then(|condition| condition.last_transition_time.as_ref());
     draft.status.start_time.as_ref().or(created).map(|time| time.0)

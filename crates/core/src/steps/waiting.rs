@@ -10,6 +10,7 @@ use crate::job::add_seconds;
 use crate::plan::{Draft, Flow, Hold};
 use crate::pod::{Phase, PodView, WaitsOn};
 use crate::seen::WriteFailure;
+use crate::steps::start;
 use crate::steps::tally::is_current;
 
 /// Longer messages are cut: a status is no place for a scheduler's whole account.
@@ -58,8 +59,8 @@ pub(crate) fn why(draft: &Draft<'_>) -> Option<Why> {
         return Some(Why { suffix, message, since: None });
     }
     if let Some(Hold { suffix, text }) = &draft.hold {
-        let since = draft.status.start_time.as_ref().map(|time| time.0);
-        return Some(Why { suffix, message: format!("no pod is created: {text}"), since });
+        let message = format!("no pod is created: {text}");
+        return Some(Why { suffix, message, since: start::begin(draft) });
     }
     pods(draft)
 }
