@@ -18,19 +18,12 @@ event reasons. Everything is the same but for this.
 |---|---|---|---|
 ";
 
-const MISSING: &str = "
-## Not there yet
-
-A swap today loses leader election, so run one replica; `/metrics` and health endpoints.
-";
-
 /// The whole page.
 pub(crate) fn page() -> Result<String> {
     let mut page = HEAD.to_owned();
     for entry in entries()? {
         page.push_str(&row(&entry)?);
     }
-    page.push_str(MISSING);
     Ok(page)
 }
 

@@ -34,7 +34,7 @@ enum Command {
     /// Print the custom resource definitions, for `kubectl apply -f -`.
     Crds,
     /// Run the operator against the current kubeconfig, or inside a cluster.
-    Operator(operator::Args),
+    Operator(Box<operator::Args>),
     #[command(flatten)]
     Client(client::Command),
     #[command(flatten)]
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Command::Local(command) => local::run(command),
         Command::Explain(args) => explain::run(&args),
         Command::Crds => crds::run(),
-        Command::Operator(args) => operator::run(args),
+        Command::Operator(args) => operator::run(&args),
         Command::Client(command) => client::run(command),
         Command::Helper(command) => helpers::run(command),
     };
@@ -65,11 +65,12 @@ fn main() -> ExitCode {
 }
 
 /// What roles have to say, for whoever set `RUST_LOG`; otherwise from this level on.
-fn log_to_stderr(level: &str) {
+fn log_to_stderr(level: &str, as_json: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into());
     // A log that cannot be written, to a full disk, say, must not panic whoever writes it.
     let builder = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
-    builder.with_writer(std::io::stderr).init();
+    let builder = builder.with_writer(std::io::stderr);
+    if as_json { builder.json().init() } else { builder.init() }
 }
 
 /// The one way in which this binary says that something is wrong.

@@ -150,6 +150,14 @@ pub enum Error {
         /// What its conditions say.
         why: String,
     },
+    /// Another replica may work now.
+    #[error("the Lease {lease} is lost: {why}. Another replica takes over; this one has to start again")]
+    LeaseLost {
+        /// The Lease's name.
+        lease: String,
+        /// What happened.
+        why: String,
+    },
     /// The operator ended.
     #[error("the operator failed")]
     Operator(#[from] trainyard_operator::Error),

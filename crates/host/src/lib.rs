@@ -7,12 +7,14 @@
 //! The start order is the flow of data (store, API, definitions, operator, node, socket) and the stop order is its reverse:
 //! nobody ever talks to something that has already gone.
 
+pub mod admin;
 mod admission;
 pub mod crds;
 mod data_dir;
 mod error;
 mod files;
 pub mod kubeconfig;
+mod leader;
 pub mod listen;
 mod machine;
 mod operator;
@@ -41,6 +43,7 @@ use trainyard_operator::Health;
 
 pub use self::data_dir::{DataDir, VERSION, lock_file};
 pub use self::error::Error;
+pub use self::leader::Leadership;
 pub use self::operator::{OperatorRole, operator_on};
 pub use self::socket::Socket;
 pub use self::webhook::Webhooks;

@@ -8,6 +8,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::counts::{Counts, Fate, JobCounts};
+use crate::queue::Key;
+
 /// A view of a running operator. Cheap to clone; good before, while and after it runs.
 #[derive(Clone, Debug)]
 pub struct Health(Arc<Inner>);
@@ -17,6 +20,7 @@ struct Inner {
     counters: Counters,
     sources: Mutex<BTreeMap<String, Source>>,
     held: Mutex<BTreeSet<&'static str>>,
+    jobs: Counts,
     changed: Notify,
     silence: Duration,
 }
@@ -127,7 +131,8 @@ impl Health {
     /// A watch that was not heard of for `silence` is taken for dead.
     pub(crate) fn new(silence: Duration) -> Self {
         let (counters, sources, held) = (Counters::default(), Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { counters, sources, held, changed: Notify::new(), silence }))
+        let (jobs, changed) = (Counts::default(), Notify::new());
+        Self(Arc::new(Inner { counters, sources, held, jobs, changed, silence }))
     }
 
     /// What was counted.
@@ -135,9 +140,19 @@ impl Health {
         self.0.counters.stats()
     }
 
+    /// What became of jobs, by namespace and framework.
+    pub fn jobs(&self) -> BTreeMap<(Arc<str>, &'static str), JobCounts> {
+        self.0.jobs.all()
+    }
+
+    /// Something became of a job.
+    pub(crate) fn count(&self, key: &Key, fate: Fate) {
+        self.0.jobs.add(&key.namespace, key.kind(), fate);
+    }
+
     /// True when every watch has shown the whole world once, or is known to have nothing to show, and nobody holds.
     pub fn ready(&self) -> bool {
-        if !self.held().is_empty() {
+        if self.is_held() {
             return false;
         }
         let sources = self.lock();
@@ -147,6 +162,11 @@ impl Health {
     /// Waits for [`Self::ready`].
     pub async fn until_ready(&self) {
         self.until(Self::ready).await;
+    }
+
+    /// True when something beside the operator keeps it from being ready.
+    pub fn is_held(&self) -> bool {
+        !self.held().is_empty()
     }
 
     /// Something beside the operator is part of its readiness, until [`Self::release`]. Jobs are worked on meanwhile.

@@ -43,10 +43,12 @@
 
 mod api;
 mod children;
+mod counts;
 mod events;
 mod execute;
 pub mod health;
 mod jobs;
+pub mod lease;
 mod limiter;
 mod look;
 mod memory;
@@ -69,10 +71,11 @@ mod watch;
 pub mod webhook;
 mod wire;
 
+pub use counts::JobCounts;
 pub use health::{Health, SourceState, Stats};
 pub use look::{Look, look};
 pub use operator::{Error, Operator};
-pub use options::{Clock, Effort, Options, Watching, system_clock};
+pub use options::{Clock, Effort, Options, Rate, Watching, system_clock};
 pub use trainyard_core as core;
 pub use trainyard_core::Catalog;
 

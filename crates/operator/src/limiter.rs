@@ -34,6 +34,8 @@ struct State {
     quick: usize,
     last_cut: Option<Instant>,
     paused_until: Option<Instant>,
+    /// When the requests so far would be over if they came one by one, where their rate is limited.
+    spent_until: Option<Instant>,
 }
 
 /// Leave to make one request.
@@ -56,7 +58,7 @@ pub(crate) enum Load {
 impl Limiter {
     pub(crate) fn new(effort: Effort) -> Self {
         let limit = effort.requests.clamp(effort.fewest_requests.max(1), effort.most_requests.max(1));
-        let state = State { limit, owed: 0, quick: 0, last_cut: None, paused_until: None };
+        let state = State { limit, owed: 0, quick: 0, last_cut: None, paused_until: None, spent_until: None };
         Self { permits: Semaphore::new(limit), state: Mutex::new(state), effort }
     }
 
@@ -64,6 +66,9 @@ impl Limiter {
     pub(crate) async fn acquire(&self) -> Permit<'_> {
         // The semaphore is never closed; without a permit the request is merely not counted.
         let permit = self.permits.acquire().await.ok();
+        if let Some(turn) = self.turn() {
+            sleep_until(turn).await;
+        }
         while let Some(until) = self.pause() {
             sleep_until(until).await;
         }
@@ -73,6 +78,16 @@ impl Limiter {
     /// How many requests may be under way at once now.
     pub(crate) fn limit(&self) -> usize {
         self.lock().limit
+    }
+
+    /// Books a place among the requests of a limited rate; when it is, if not now.
+    fn turn(&self) -> Option<Instant> {
+        let rate = self.effort.rate?;
+        let now = Instant::now();
+        let mut state = self.lock();
+        let spent = state.spent_until.map_or(now, |until| until.max(now));
+        state.spent_until = Some(spent + rate.pause);
+        spent.checked_sub(rate.pause.saturating_mul(rate.burst.saturating_sub(1))).filter(|turn| *turn > now)
     }
 
     fn pause(&self) -> Option<Instant> {
@@ -197,5 +212,24 @@ mod tests {
         let before = Instant::now();
         limiter.acquire().await.settle(Load::Fine);
         assert_eq!(before.elapsed().as_secs(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limited_rate_lets_a_burst_through_and_then_one_by_one() {
+        let rate = Some(crate::options::Rate { pause: Duration::from_millis(100), burst: 3 });
+        let limiter = Limiter::new(Effort { rate, ..effort() });
+        let begun = Instant::now();
+        let mut times = Vec::new();
+        for _ in 0..6 {
+            limiter.acquire().await.settle(Load::Fine);
+            times.push(begun.elapsed().as_millis() / 100);
+        }
+        assert_eq!(times, [0, 0, 0, 1, 2, 3]);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let begun = Instant::now();
+        for _ in 0..4 {
+            limiter.acquire().await.settle(Load::Fine);
+        }
+        assert_eq!(begun.elapsed().as_millis() / 100, 1, "quiet does not add up to more than a burst");
     }
 }

@@ -45,6 +45,8 @@ pub struct Effort {
     pub fewest_requests: usize,
     /// Never more requests at once than this.
     pub most_requests: usize,
+    /// No more requests in a second than this, however strong the server is; absent: as many as it can bear.
+    pub rate: Option<Rate>,
     /// An answer that takes longer means that the server has too much to do.
     pub slow: Duration,
     /// A request that takes longer is given up.
@@ -59,6 +61,15 @@ pub struct Effort {
     pub longest_retry: Duration,
     /// Events that may wait to be posted. Beyond that they are dropped and counted.
     pub events: usize,
+}
+
+/// So many requests in a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Time from one request to the next.
+    pub pause: Duration,
+    /// Requests that need not wait for it after a time of quiet; at least one.
+    pub burst: u32,
 }
 
 /// How an operator watches.
@@ -100,6 +111,7 @@ impl Default for Effort {
             requests: 64,
             fewest_requests: 4,
             most_requests: 512,
+            rate: None,
             slow: Duration::from_secs(2),
             timeout: Duration::from_secs(30),
             debounce: Duration::from_millis(10),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::{debug, warn};
 
+use crate::counts;
 use crate::execute::{self, Did, Effect, Target, Trouble, Verb};
 use crate::observe::{self, Observed, Planned};
 use crate::orphans;
@@ -40,6 +41,9 @@ pub(crate) async fn reconcile(shell: &Shell, key: &Key) -> Next {
         Err(error) => return failed(shell, &error),
     };
     let Commit::Go { wrote } = commit else { return stale(shell, &seen).await };
+    if wrote {
+        counts::fates(key.kind(), &status, &plan).into_iter().for_each(|fate| shell.health.count(key, fate));
+    }
     let target = Target { key: key.clone(), uid: seen.job.uid.clone(), spec: seen.job.spec };
     let effects = execute::execute(shell, &target, plan.actions).await;
     for notice in plan.events.iter().chain(&report::notices(&effects)) {

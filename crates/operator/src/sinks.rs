@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use trainyard_core::{ExtraView, Kind, PodView, Resource, ServiceView};
 
 use crate::children::{Children, View};
+use crate::counts::Fate;
 use crate::jobs::Job;
 use crate::pod_wire;
 use crate::queue::Key;
@@ -31,7 +32,7 @@ impl Sink for JobSink {
         let (uid, ports) = (Arc::clone(&job.uid), job.ports);
         let (news, replaced) = self.shell.jobs().show(key.clone(), job);
         if let Some(uid) = replaced {
-            forget(&self.shell, &key, &uid);
+            gone(&self.shell, &key, &uid);
         }
         if news {
             self.shell.ports().found(&uid, ports);
@@ -48,18 +49,18 @@ impl Sink for JobSink {
             jobs.remove(&key, &job.uid)
         };
         if known {
-            forget(&self.shell, &key, &job.uid);
+            gone(&self.shell, &key, &job.uid);
             self.shell.touch([&key]);
         }
         Ok(Shown { uid: (&*job.uid).into(), version: (&*job.version).into() })
     }
 
     fn end_list(&self, uids: &BTreeSet<Box<str>>, version: u64) {
-        let gone = self.shell.jobs().keep_only(self.kind, uids, version);
-        for (key, job) in &gone {
-            forget(&self.shell, key, &job.uid);
+        let missing = self.shell.jobs().keep_only(self.kind, uids, version);
+        for (key, job) in &missing {
+            gone(&self.shell, key, &job.uid);
         }
-        self.shell.touch(gone.iter().map(|(key, _)| key));
+        self.shell.touch(missing.iter().map(|(key, _)| key));
     }
 
     fn advance(&self, version: u64) {
@@ -67,7 +68,13 @@ impl Sink for JobSink {
     }
 }
 
-/// A job is gone: nothing that was remembered for it is about anything any more.
+/// A job that was known is gone.
+pub(crate) fn gone(shell: &Shell, key: &Key, uid: &str) {
+    shell.health.count(key, Fate::Deleted);
+    forget(shell, key, uid);
+}
+
+/// Nothing that was remembered for it is about anything any more.
 pub(crate) fn forget(shell: &Shell, key: &Key, uid: &str) {
     shell.memory().forget(key);
     shell.ports().release(uid);

@@ -12,6 +12,7 @@ use crate::jobs::Job;
 use crate::observe::Observed;
 use crate::queue::Key;
 use crate::shell::Shell;
+use crate::sinks;
 
 /// Why the job could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +88,10 @@ pub(crate) async fn refresh(shell: &Shell, key: &Key, uid: &str) -> Result<(), E
     let answer = shell.api.get(&api::job(key.kind(), &key.namespace, &key.name)).await;
     let answer = answer.map_err(|source| Error::Request { what, source })?;
     if answer.code == StatusCode::NOT_FOUND {
-        shell.jobs().remove(key, uid);
+        let known = shell.jobs().remove(key, uid);
+        if known {
+            sinks::gone(shell, key, uid);
+        }
         return Ok(());
     }
     expect_success(what, &answer)?;

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    crate::log_to_stderr("error");
+    crate::log_to_stderr("error", false);
     let mut documents = Vec::new();
     for file in &args.files {
         documents.extend(manifests::read(file)?);

@@ -41,7 +41,7 @@ enum Role {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    crate::log_to_stderr("warn");
+    crate::log_to_stderr("warn", false);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(2)

@@ -1,5 +1,6 @@
 //! `trainyard operator`: what it says when it cannot run, and that it runs over a real connection.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -71,4 +72,158 @@ async fn runs_jobs_over_a_connection_and_stops_when_told() {
     let code = tokio::task::spawn_blocking(move || child.wait()).await.unwrap().unwrap();
     assert_eq!(code.code(), Some(0), "it stops in order when it is told to");
     host.stop().await.unwrap();
+}
+
+#[test]
+fn the_page_about_it_has_every_flag() {
+    let page = include_str!("../../../../docs/operator.md");
+    let help = trainyard(&["operator", "--help"], "").out;
+    let flags = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+        words.filter(|word| word.starts_with("--") && word.len() > 3).map(str::to_owned).collect()
+    };
+    let mut known = flags(&help);
+    assert!(known.remove("--help"));
+    // Hidden: they do nothing.
+    known.extend(["--zap-stacktrace-level".to_owned(), "--zap-time-encoding".to_owned()]);
+    assert_eq!(flags(page), known);
+}
+
+/// A port on which nobody listens yet.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// What a page says; nothing if there is none, or it is not as it should be.
+async fn page(port: u16, path: &str) -> Option<String> {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    answer.starts_with("HTTP/1.1 200 ").then_some(answer)
+}
+
+/// One of several operators, with its pages on ports of its own.
+struct Replica {
+    child: Child,
+    metrics: u16,
+    probes: u16,
+}
+
+impl Replica {
+    fn start(dir: &Path) -> Self {
+        let (metrics, probes) = (free_port(), free_port());
+        let child = Command::new(env!("CARGO_BIN_EXE_trainyard"))
+            .args(["operator", "--leader-elect", "--leader-election-namespace=default", "--zap-encoder=json"])
+            .args([
+                "--zap-log-level=info",
+                "--kube-api-qps=500",
+                "--kube-api-burst=100",
+                "--controller-threads=2",
+            ])
+            .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
+            .arg(format!("--health-probe-bind-address=127.0.0.1:{probes}"))
+            .arg("--kubeconfig")
+            .arg(dir.join("kubeconfig"))
+            .env_remove("KUBEFLOW_NAMESPACE")
+            .stderr(std::fs::File::create(dir.join(format!("log-{metrics}"))).unwrap())
+            .spawn()
+            .unwrap();
+        Self { child, metrics, probes }
+    }
+
+    async fn says(&self, line: &str) -> bool {
+        page(self.metrics, "/metrics").await.is_some_and(|page| page.lines().any(|found| found == line))
+    }
+
+    async fn leads(&self) -> bool {
+        self.says("leader_election_master_status{name=\"1ca428e5.training-operator.kubeflow.org\"} 1").await
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds().await {
+        assert!(begun.elapsed() < Duration::from_secs(300), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_replicas_one_works_and_the_other_takes_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = serve(dir.path()).await;
+    let rest = Rest::new(host.client());
+    let jobs = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs";
+    let pods = async || {
+        let list = rest.get("/api/v1/namespaces/default/pods").await.unwrap();
+        list.get("items").and_then(Value::as_array).map_or(0, Vec::len)
+    };
+    let mut first = Replica::start(dir.path());
+    eventually("the first one leads", async || first.leads().await).await;
+    let second = Replica::start(dir.path());
+    for replica in [&first, &second] {
+        eventually("it is alive", async || page(replica.probes, "/healthz").await.is_some()).await;
+        eventually("it is ready", async || page(replica.probes, "/readyz").await.is_some()).await;
+    }
+    assert!(first.leads().await && !second.leads().await);
+    rest.post(jobs, &pytorch("a").master().workers(2).into()).await.unwrap();
+    eventually("its pods", async || pods().await == 3).await;
+    let created = "training_operator_jobs_created_total{job_namespace=\"default\",framework=\"pytorch\"} 1";
+    assert!(first.says(created).await && !second.says(created).await);
+    let told = page(first.metrics, "/metrics").await.unwrap();
+    let documented = include_str!("../../../../docs/operator.md");
+    for name in told.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        let short = name.replace("training_operator_jobs_", "…_");
+        assert!(
+            documented.contains(name) || documented.contains(&short),
+            "{name} is not in docs/operator.md"
+        );
+    }
+    assert!(told.contains("\nprocess_resident_memory_bytes "), "{told}");
+    assert!(page(first.metrics, "/nothing").await.is_none());
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    rest.post(jobs, &pytorch("b").master().workers(2).into()).await.unwrap();
+    eventually("the other one leads", async || second.leads().await).await;
+    eventually("the pods of both", async || pods().await == 6).await;
+    assert!(second.says(created).await, "the second job, and it alone");
+    let killed = Command::new("kill").arg(second.child.id().to_string()).status().unwrap();
+    assert!(killed.success());
+    let lease =
+        "/apis/coordination.k8s.io/v1/namespaces/default/leases/1ca428e5.training-operator.kubeflow.org";
+    let given_back = async || rest.get(lease).await.unwrap()["spec"]["holderIdentity"] == "";
+    eventually("the Lease is given back", given_back).await;
+    drop(second);
+    let log = std::fs::read_to_string(dir.path().join(format!("log-{}", first.metrics))).unwrap();
+    let said = |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| line["level"] == "INFO");
+    assert!(log.lines().next().is_some_and(said), "{log}");
+    host.stop().await.unwrap();
+}
+
+#[test]
+fn addresses_that_cannot_be_had_are_said_by_their_flags() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let host = runtime.block_on(serve(dir.path()));
+    let kubeconfig = dir.path().join("kubeconfig").display().to_string();
+    for (flag, address) in [
+        ("--metrics-bind-address", taken.local_addr().unwrap().to_string()),
+        ("--health-probe-bind-address", ":eighty".to_owned()),
+    ] {
+        let said = trainyard(&["operator", "--kubeconfig", &kubeconfig, &format!("{flag}={address}")], "");
+        assert_eq!(said.code, Some(1));
+        assert!(said.err.contains(&format!("{flag}: cannot listen on {address}")), "{}", said.err);
+    }
+    runtime.block_on(host.stop()).unwrap();
 }

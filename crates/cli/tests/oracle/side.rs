@@ -202,6 +202,7 @@ fn ours(cluster: &Cluster, setting: Setting) -> Process {
     ];
     arguments.extend(options(setting));
     // The peer's defaults; ours are made of Trainyard's own image.
+    arguments.extend(["--metrics-bind-address=0".into(), "--health-probe-bind-address=0".into()]);
     arguments.push("--pytorch-init-container-image=alpine:3.10".into());
     arguments.push(format!("--mpi-kubectl-delivery-image={KUBECTL_DELIVERY}"));
     let program = Path::new(env!("CARGO_BIN_EXE_trainyard"));

@@ -5,7 +5,6 @@
 //! at once.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -26,6 +25,7 @@ use trainyard_core::{Catalog, Kind};
 use trainyard_operator::webhook::answer;
 
 use crate::Error;
+use crate::listen::everywhere;
 use crate::pki::provider;
 
 /// The largest question: two objects of the size that a server stores, and room.
@@ -57,16 +57,9 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// Listens on every address of this machine, IPv6 or not.
+/// Listens on every address of this machine.
 pub(super) async fn listen(port: u16) -> Result<TcpListener, Error> {
-    let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await;
-    let listener = match both {
-        Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
-        }
-        other => other,
-    };
-    listener.map_err(|source| Error::WebhookPort { port, source })
+    everywhere(port).await.map_err(|source| Error::WebhookPort { port, source })
 }
 
 /// TLS with the current certificate, for HTTP/2 and HTTP/1.1. Callers are not asked who they are: they learn nothing.

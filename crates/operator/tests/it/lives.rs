@@ -209,3 +209,44 @@ async fn jobs_on_host_networks_get_ports_of_their_own_if_they_ask() {
     let conditions = plane.job(waits).await["status"]["conditions"].to_string();
     assert!(conditions.contains("no 8 ports in a row are free from 20000 to 20015"), "{conditions}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_jobs_is_counted_once() {
+    let plane = Plane::start(|_| {}).await;
+    for name in ["good", "bad", "retried"] {
+        let mut job = pytorch(name, 1);
+        if name != "good" {
+            let policy = if name == "bad" { "Never" } else { "ExitCode" };
+            job["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = json!(policy);
+        }
+        plane.create(&job).await;
+    }
+    plane.settle().await;
+    let ended = |code: i64| {
+        let state = json!({ "terminated": { "exitCode": code } });
+        json!({ "phase": "Failed", "containerStatuses": [{
+            "name": "pytorch", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state }] })
+    };
+    plane.set_phase("good-master-0", json!({ "phase": "Succeeded" })).await;
+    plane.set_phase("bad-worker-0", ended(1)).await;
+    plane.set_phase("retried-worker-0", ended(137)).await;
+    plane.settle().await;
+    // Something to look at again, which is no news.
+    for name in ["good", "bad", "retried"] {
+        plane.patch_job(name, json!({ "metadata": { "labels": { "a": "b" } } })).await;
+    }
+    plane.settle().await;
+    let counts = |created, deleted| trainyard_operator::JobCounts {
+        created,
+        deleted,
+        successful: 1,
+        failed: 1,
+        restarted: 1,
+    };
+    let all: Vec<_> = plane.health.jobs().into_iter().collect();
+    assert_eq!(all, [(("default".into(), "pytorch"), counts(3, 0))]);
+    let path = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs/good";
+    crate::plane::send(&plane.client, http::Method::DELETE, path, &json!({})).await.unwrap();
+    plane.settle().await;
+    assert_eq!(plane.health.jobs().into_values().next(), Some(counts(3, 1)));
+}

@@ -1,0 +1,54 @@
+//! Flags about the containers that are put beside the user's.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+/// Containers that are put beside the user's.
+#[derive(clap::Args)]
+pub(super) struct Helpers {
+    /// Trainyard's own image, of which the containers beside the user's are made [default: of this version].
+    #[arg(long, value_name = "IMAGE")]
+    helper_image: Option<String>,
+    /// Another image for the init container with which PyTorch workers wait for their master; it needs `sh` and `nslookup`.
+    #[arg(long, value_name = "IMAGE")]
+    pytorch_init_container_image: Option<String>,
+    /// How often that container looks for the master.
+    #[arg(long, default_value_t = 100, value_name = "TRIES")]
+    pytorch_init_container_max_tries: u32,
+    /// A file with init containers to be used instead; none if it does not exist.
+    #[arg(long, default_value = "/etc/config/initContainer.yaml", value_name = "FILE")]
+    pytorch_init_container_template_file: PathBuf,
+    /// Another image that brings kubectl to the launchers of MPI jobs.
+    #[arg(long, value_name = "IMAGE")]
+    mpi_kubectl_delivery_image: Option<String>,
+}
+
+impl Helpers {
+    pub(super) fn options(&self) -> anyhow::Result<trainyard_core::Helpers> {
+        let usual = trainyard_core::Helpers::default();
+        Ok(trainyard_core::Helpers {
+            image: self.helper_image.clone().unwrap_or(usual.image),
+            wait_image: self.pytorch_init_container_image.clone(),
+            wait_tries: self.pytorch_init_container_max_tries,
+            wait_template: template(&self.pytorch_init_container_template_file)?,
+            kubectl_image: self.mpi_kubectl_delivery_image.clone(),
+            program: usual.program,
+        })
+    }
+}
+
+/// The init containers in a file, if there is one.
+fn template(file: &Path) -> anyhow::Result<Option<Vec<Value>>> {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+    };
+    // As they stand its variables are no YAML: they are given names that are plain words.
+    let words = trainyard_core::Helpers::VARIABLES.iter();
+    let text = words.fold(text, |text, (variable, word)| text.replace(variable, word));
+    let containers = serde_saphyr::from_str(&text);
+    containers.map(Some).with_context(|| format!("{} is no list of containers", file.display()))
+}
