@@ -51,7 +51,7 @@ func typedClients(ctx context.Context, at place) error {
 		return err
 	}
 	// A conflict on purpose, and the way out of it.
-	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		current, err := at.client.CoreV1().Pods(at.namespace).Get(ctx, "pod", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -93,12 +93,16 @@ func owners(ctx context.Context, client *kubernetes.Clientset, ns string) error 
 	if _, err := client.AppsV1().Deployments(ns).Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	scale, err := client.AppsV1().Deployments(ns).GetScale(ctx, "app", metav1.GetOptions{})
-	if err != nil {
+	// Its controller writes to it, too.
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		scale, err := client.AppsV1().Deployments(ns).GetScale(ctx, "app", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		scale.Spec.Replicas = 3
+		_, err = client.AppsV1().Deployments(ns).UpdateScale(ctx, "app", scale, metav1.UpdateOptions{})
 		return err
-	}
-	scale.Spec.Replicas = 3
-	if _, err := client.AppsV1().Deployments(ns).UpdateScale(ctx, "app", scale, metav1.UpdateOptions{}); err != nil {
+	}); err != nil {
 		return err
 	}
 	if err := eventually(ctx, "the deployment has 3 pods", func() (bool, error) {
