@@ -20,6 +20,7 @@
 mod allowed;
 mod api;
 mod case;
+mod change;
 mod compare;
 mod flat;
 mod generated;
@@ -60,6 +61,9 @@ fn peer() -> Option<(PathBuf, PathBuf)> {
     }
 }
 
+/// Steps after which ours takes the peer's place.
+const CHANGE: usize = 2;
+
 /// Everything that one operator did for these cases, on a control plane of its own.
 async fn live(operator: Operator<'_>, cases: &[Case]) -> Option<Vec<Life>> {
     let cluster = Cluster::for_test(&Options::default()).unwrap()?;
@@ -67,14 +71,20 @@ async fn live(operator: Operator<'_>, cases: &[Case]) -> Option<Vec<Life>> {
     Some(side.live(cases).await)
 }
 
+/// What became of these cases when the peer began and ours went on.
+async fn live_with_change(peer: Operator<'_>, cases: &[Case]) -> Vec<Life> {
+    let cluster = Cluster::for_test(&Options::default()).unwrap().unwrap();
+    let mut side = Side::start(&cluster, peer, cases).await;
+    side.live_with_change(cases, &cluster, CHANGE).await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_operators_write_the_same() {
     let Some((program, sources)) = peer() else { return };
     let allowed = Allowed::read(&folder().join("differences.yaml"));
     let cases = Case::all(&folder().join("manifests"), &sources);
-    let Some(theirs) = live(Operator::Peer { program: &program, sources: &sources }, &cases).await else {
-        return;
-    };
+    let peer = Operator::Peer { program: &program, sources: &sources };
+    let Some(theirs) = live(peer, &cases).await else { return };
     let ours = live(Operator::Trainyard { sources: &sources }, &cases).await.unwrap();
     let comparison = Comparison::of(&cases, &theirs, &ours);
     let verdict = allowed.judge(&comparison);
@@ -82,5 +92,8 @@ async fn both_operators_write_the_same() {
     writeln!(std::io::stderr(), "{}", verdict.figures()).unwrap();
     let all = std::env::var_os("TRAINYARD_CASES").is_none();
     let problems = verdict.problems(all);
+    assert!(problems.is_empty(), "\n{problems}");
+    let changed = live_with_change(peer, &cases).await;
+    let problems = change::problems(&cases, &theirs, &ours, &changed);
     assert!(problems.is_empty(), "\n{problems}");
 }

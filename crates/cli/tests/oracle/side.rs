@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
 use futures::StreamExt as _;
@@ -38,6 +40,8 @@ pub(crate) struct Side {
     settings: Vec<Setting>,
     /// Pods that stay although they were deleted, by the will of a script.
     held: BTreeSet<String>,
+    /// Where the API server asks about jobs.
+    webhook: u16,
 }
 
 impl Side {
@@ -55,26 +59,30 @@ impl Side {
         for setting in &settings {
             namespace(&rest, setting.namespace()).await;
         }
+        let webhook = free_port();
         let operators = match operator {
-            Operator::Peer { program, sources } => peers(cluster, &rest, program, sources, &settings).await,
-            Operator::Trainyard { .. } => settings.iter().map(|setting| ours(cluster, *setting)).collect(),
+            Operator::Peer { program, sources } => {
+                peers(cluster, &rest, program, sources, &settings, webhook).await
+            }
+            Operator::Trainyard { .. } => all_of_ours(cluster, &settings, webhook),
         };
-        let mut side = Self { rest, operators, quiet: Quiet::of(cases), settings, held: BTreeSet::new() };
+        let quiet = Quiet::of(cases);
+        let mut side = Self { rest, operators, quiet, settings, held: BTreeSet::new(), webhook };
         side.settle().await;
         side
+    }
+
+    /// Replaces the operators by ours, in the middle of everything.
+    pub(crate) async fn hand_over(&mut self, cluster: &Cluster) {
+        self.operators.clear();
+        self.operators = all_of_ours(cluster, &self.settings, self.webhook);
+        self.settle().await;
     }
 
     /// Takes all cases through their steps, and returns what was seen of each.
     pub(crate) async fn live(&mut self, cases: &[Case]) -> Vec<Life> {
         let mut lives: Vec<Life> = cases.iter().map(|_| Life::default()).collect();
-        let rounds = cases.iter().map(|case| case.steps.len()).max().unwrap_or(0);
-        for round in 0..rounds {
-            self.quiet.narrow(cases.iter().filter(|case| round < case.steps.len()));
-            let told = self.perform(cases, &mut lives, round).await;
-            self.settle().await;
-            self.nudge(cases, round).await;
-            self.look(cases, &mut lives, round, &told).await;
-        }
+        self.rounds(cases, &mut lives, 0..rounds(cases)).await;
         self.quiet.narrow(cases.iter());
         self.settle().await;
         self.quiet.events(&self.rest).await;
@@ -82,6 +90,30 @@ impl Side {
             life.add_events(&self.rest, case).await;
         }
         lives
+    }
+
+    /// The same, with ours in the place of the peer after so many steps. Events are not told twice: they are left out.
+    pub(crate) async fn live_with_change(
+        &mut self,
+        cases: &[Case],
+        cluster: &Cluster,
+        after: usize,
+    ) -> Vec<Life> {
+        let mut lives: Vec<Life> = cases.iter().map(|_| Life::default()).collect();
+        self.rounds(cases, &mut lives, 0..after).await;
+        self.hand_over(cluster).await;
+        self.rounds(cases, &mut lives, after..rounds(cases)).await;
+        lives
+    }
+
+    async fn rounds(&mut self, cases: &[Case], lives: &mut [Life], rounds: Range<usize>) {
+        for round in rounds {
+            self.quiet.narrow(cases.iter().filter(|case| round < case.steps.len()));
+            let told = self.perform(cases, lives, round).await;
+            self.settle().await;
+            self.nudge(cases, round).await;
+            self.look(cases, lives, round, &told).await;
+        }
     }
 
     /// One step of each case that has one.
@@ -155,6 +187,11 @@ impl Side {
     }
 }
 
+/// The steps of the longest case.
+fn rounds(cases: &[Case]) -> usize {
+    cases.iter().map(|case| case.steps.len()).max().unwrap_or(0)
+}
+
 async fn client(kubeconfig: &Path) -> kube::Client {
     let file = Kubeconfig::read_from(kubeconfig).unwrap();
     let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
@@ -194,11 +231,18 @@ async fn namespace(rest: &Rest, name: &str) {
     rest.post(&format!("/api/v1/namespaces/{name}/serviceaccounts"), &account).await.unwrap();
 }
 
-fn ours(cluster: &Cluster, setting: Setting) -> Process {
+/// One of ours per setting; the first answers for the webhooks of all, where there are any.
+fn all_of_ours(cluster: &Cluster, settings: &[Setting], webhook: u16) -> Vec<Process> {
+    let ports = std::iter::once(webhook).chain(std::iter::repeat(0));
+    settings.iter().zip(ports).map(|(setting, port)| ours(cluster, *setting, port)).collect()
+}
+
+fn ours(cluster: &Cluster, setting: Setting, webhook: u16) -> Process {
     let mut arguments = vec![
         "operator".to_owned(),
         format!("--namespace={}", setting.namespace()),
         format!("--kubeconfig={}", cluster.kubeconfig().display()),
+        format!("--webhook-server-port={webhook}"),
     ];
     arguments.extend(options(setting));
     // The peer's defaults; ours are made of Trainyard's own image.
@@ -230,8 +274,13 @@ fn options(setting: Setting) -> Vec<String> {
     vec![format!("--gang-scheduler-name={gang}")]
 }
 
+/// A port on which nobody listens, below those that the machine gives to clients: one of these could be gone a moment later.
 fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 8000).unwrap();
+    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let ports = std::iter::repeat_with(|| 10_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 8000);
+    ports.take(8000).find(free).expect("a free port")
 }
 
 /// One peer per setting; the first answers for the webhooks of all.
@@ -241,8 +290,8 @@ async fn peers(
     program: &Path,
     sources: &Path,
     settings: &[Setting],
+    port: u16,
 ) -> Vec<Process> {
-    let port = free_port();
     webhook::prepare(rest, sources, port).await;
     let start = |setting: Setting, port: u16| peer(cluster, program, setting, port);
     // One that reads its certificates before they are there ends with an error; it made them, and its successor finds them.
