@@ -64,7 +64,7 @@ fn main() {
     println!("|---|---|---|---|---|");
     let row = |what: &str, unit: &str, figure: fn(&Figures) -> f64| {
         let [a, b, c] = [&usual, &raised, &ours].map(figure);
-        println!("| {what} | {a:.1} {unit} | {b:.1} {unit} | {c:.1} {unit} | {:.0}, {:.0} |", a / c, b / c);
+        println!("| {what} | {a:.1} {unit} | {b:.1} {unit} | {c:.1} {unit} | {:.1}, {:.1} |", a / c, b / c);
     };
     row("from the first create to all pods and services", "s", |f| f.to_pods.as_secs_f64());
     row("from the first master's end to all jobs Succeeded", "s", |f| f.to_success.as_secs_f64());
