@@ -14,14 +14,13 @@
 #[path = "../tests/oracle/webhook.rs"]
 mod webhook;
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
-use trainyard_cluster::{Cluster, Options, Process, Programs};
+use trainyard_cluster::{Cluster, Options, Process, Programs, free_port};
 use trainyard_testkit::rest::Rest;
 use trainyard_testkit::{Job, pytorch};
 
@@ -114,7 +113,7 @@ async fn start(cluster: &Cluster, rest: &Rest, operator: Operator<'_>) -> (Proce
             (Process::start(&program, &folder, &arguments).unwrap(), program)
         }
         Operator::Peer { program, sources, raised } => {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+            let port = free_port().unwrap();
             webhook::prepare(rest, sources, port).await;
             let mut arguments =
                 [&[kubeconfig, format!("--webhook-server-port={port}")], &silent[..]].concat();

@@ -25,5 +25,6 @@ pub use cluster::{Cluster, Options};
 pub use directory::is_used;
 pub use error::Error;
 pub use node::IMAGE;
+pub use ports::free_port;
 pub use process::Process;
 pub use programs::{ETCD, KUBERNETES, Programs, TRAINING_OPERATOR, default_directory};

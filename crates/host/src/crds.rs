@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use trainyard_api::crds::{ALL, Crd};
 use trainyard_core::Kind;
+use trainyard_operator::rest::send;
 
 use crate::Error;
-use crate::rest::send;
 
 const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

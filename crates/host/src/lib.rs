@@ -20,7 +20,6 @@ mod machine;
 mod operator;
 pub mod pki;
 mod readiness;
-mod rest;
 mod roles;
 pub mod schema;
 mod socket;

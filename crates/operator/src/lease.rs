@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::Method;
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
 use crate::options::Clock;
+use crate::rest;
 
 /// How long what takes. The defaults are those of Kubernetes' own controllers.
 #[derive(Clone, Copy, Debug)]
@@ -191,9 +192,7 @@ impl Election {
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> Result<Value, kube::Error> {
-        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
-        self.client.request(request.body(body).map_err(kube::Error::HttpError)?).await
+        rest::send(&self.client, method, path, body).await
     }
 
     fn collection(&self) -> String {

@@ -61,6 +61,7 @@ mod ports;
 mod queue;
 mod reconcile;
 mod report;
+pub mod rest;
 mod shell;
 mod sinks;
 mod status;

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use trainyard_cluster::free_port;
 use trainyard_host::{Host, Options};
 use trainyard_testkit::pytorch;
 use trainyard_testkit::rest::Rest;
@@ -89,11 +90,6 @@ fn the_page_about_it_has_every_flag() {
     assert_eq!(flags(page), known);
 }
 
-/// A port on which nobody listens yet.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// What a page says; nothing if there is none, or it is not as it should be.
 async fn page(port: u16, path: &str) -> Option<String> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -114,7 +110,7 @@ struct Replica {
 
 impl Replica {
     fn start(dir: &Path) -> Self {
-        let (metrics, probes) = (free_port(), free_port());
+        let (metrics, probes) = (free_port().unwrap(), free_port().unwrap());
         let child = Command::new(env!("CARGO_BIN_EXE_trainyard"))
             .args(["operator", "--leader-elect", "--leader-election-namespace=default", "--zap-encoder=json"])
             .args([

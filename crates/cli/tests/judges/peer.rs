@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use trainyard_cluster::Programs;
+use trainyard_cluster::{Programs, free_port};
 
 use crate::kit::{Up, eventually, text};
 
@@ -109,7 +109,7 @@ fn manifests(sources: &Path, operator: &Path, kubectl: &Path, up: &Up) -> String
     let template = up.dir.join("../init-container.yaml");
     // The one that ships asks a name server for the master's name, and on one machine there is none.
     std::fs::write(&template, "- {name: init-pytorch, image: none, command: [\"true\"]}\n").unwrap();
-    let (health, webhook) = (free_port(), free_port());
+    let (health, webhook) = (free_port().unwrap(), free_port().unwrap());
     let command = [
         operator.display().to_string(),
         "--metrics-bind-address=0".into(),
@@ -123,10 +123,6 @@ fn manifests(sources: &Path, operator: &Path, kubectl: &Path, up: &Up) -> String
     text.replace("        - /manager\n", &command)
         .replace("port: 8081", &format!("port: {health}"))
         .replace("9443", &webhook.to_string())
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,9 @@
 //! The two servers that are compared.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use trainyard_cluster::{Cluster, Options, Programs};
+use trainyard_cluster::{Cluster, Options, Programs, free_port};
 
 use crate::kit::Up;
 
@@ -28,7 +27,7 @@ impl Side {
         std::fs::create_dir_all(&scratch).unwrap();
         let own = scratch.join(".kubeconfig");
         std::fs::copy(kubeconfig, &own).unwrap();
-        let port = free_port();
+        let port = free_port().unwrap();
         let names = vec![(port.to_string(), "<port>")];
         Self { name, kubectl: kubectl.to_owned(), kubeconfig: own, scratch, names, port }
     }
@@ -55,11 +54,6 @@ impl Side {
         command.env("HOME", &self.scratch).env("TERM", "dumb").env("LC_ALL", "C").env("TZ", "UTC");
         command
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 /// The real kubectl, if it can be had; where `CI` is set it has to be.

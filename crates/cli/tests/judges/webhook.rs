@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
-use trainyard_cluster::{Cluster, Options, Programs};
+use trainyard_cluster::{Cluster, Options, Programs, free_port};
 use trainyard_core::{Catalog, Kind};
 use trainyard_testkit::rest::{Rest, text};
 
@@ -79,7 +79,12 @@ impl World {
         let client = Client::try_from(config).unwrap();
         trainyard_host::crds::install(&client, &trainyard_host::crds::bundled().unwrap()).await.unwrap();
         let home = tempfile::tempdir().unwrap();
-        let world = Self { cluster, rest: Rest::new(client), home, ports: [free_port(), free_port()] };
+        let world = Self {
+            cluster,
+            rest: Rest::new(client),
+            home,
+            ports: [free_port().unwrap(), free_port().unwrap()],
+        };
         world.rest.post("/api/v1/namespaces", &json!({ "metadata": { "name": "kubeflow" } })).await.unwrap();
         world.give_rights(&sources).await;
         world.configure().await;
@@ -207,10 +212,6 @@ impl Drop for Operator {
             eprintln!("{}", std::fs::read_to_string(&self.log).unwrap_or_default());
         }
     }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn secret(data: &Value) -> Value {

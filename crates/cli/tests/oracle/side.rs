@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
 use futures::StreamExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
-use trainyard_cluster::{Cluster, Process};
+use trainyard_cluster::{Cluster, Process, free_port};
 use trainyard_testkit::rest::{Rest, name};
 
 use crate::case::{Case, Setting};
@@ -59,7 +57,7 @@ impl Side {
         for setting in &settings {
             namespace(&rest, setting.namespace()).await;
         }
-        let webhook = free_port();
+        let webhook = free_port().unwrap();
         let operators = match operator {
             Operator::Peer { program, sources } => {
                 peers(cluster, &rest, program, sources, &settings, webhook).await
@@ -274,15 +272,6 @@ fn options(setting: Setting) -> Vec<String> {
     vec![format!("--gang-scheduler-name={gang}")]
 }
 
-/// A port on which nobody listens, below those that the machine gives to clients: one of these could be gone a moment later.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % 8000).unwrap();
-    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    let ports = std::iter::repeat_with(|| 10_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 8000);
-    ports.take(8000).find(free).expect("a free port")
-}
-
 /// One peer per setting; the first answers for the webhooks of all.
 async fn peers(
     cluster: &Cluster,
@@ -306,7 +295,7 @@ async fn peers(
     drop(maker);
     settings
         .iter()
-        .map(|setting| start(*setting, if *setting == first { port } else { free_port() }))
+        .map(|setting| start(*setting, if *setting == first { port } else { free_port().unwrap() }))
         .collect()
 }
 

@@ -2,23 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::job_gen::{JobSpec, Ports, RoleSpec};
+use crate::job_gen::{JobSpec, RoleSpec};
 use crate::world::World;
 
 fn workers(kind: &'static str, replicas: u32, restart: &'static str, limit: Option<u32>, code: i32) -> World {
-    let spec = JobSpec {
-        kind,
-        roles: vec![RoleSpec { name: "Worker", replicas, restart }],
-        backoff_limit: limit,
-        deadline: None,
-        ttl: None,
-        clean: None,
-        all_workers: false,
-        as_one: false,
-        ports: Ports::Fixed,
-        gang: false,
-        tracks: false,
-    };
+    let roles = vec![RoleSpec { name: "Worker", replicas, restart }];
+    let spec = JobSpec { backoff_limit: limit, ..JobSpec::plain(kind, roles) };
     let mut world = World::new(&spec, BTreeMap::from([("j-worker-0".into(), vec![code])]));
     world.reconcile();
     world.tick("j-worker-0");

@@ -115,6 +115,23 @@ pub(crate) fn job_spec() -> impl Strategy<Value = JobSpec> {
 }
 
 impl JobSpec {
+    /// A job that asks for nothing but its replicas.
+    pub(crate) fn plain(kind: &'static str, roles: Vec<RoleSpec>) -> Self {
+        Self {
+            kind,
+            roles,
+            backoff_limit: None,
+            deadline: None,
+            ttl: None,
+            clean: None,
+            all_workers: false,
+            as_one: false,
+            ports: Ports::Fixed,
+            gang: false,
+            tracks: false,
+        }
+    }
+
     /// The manifest.
     pub(crate) fn manifest(&self) -> Value {
         let kind = Catalog::default().kind(self.kind).unwrap();

@@ -4,24 +4,13 @@ use std::collections::BTreeMap;
 
 use trainyard_core::*;
 
-use crate::job_gen::{JobSpec, Ports, RoleSpec};
+use crate::job_gen::{JobSpec, RoleSpec};
 use crate::world::{RUNS_ON, World};
 
 /// Two workers, of which the first runs on and the second ends with this code; both run.
 fn two_workers(restart: &'static str, code: i32) -> World {
-    let spec = JobSpec {
-        kind: "JAXJob",
-        roles: vec![RoleSpec { name: "Worker", replicas: 2, restart }],
-        backoff_limit: None,
-        deadline: None,
-        ttl: None,
-        clean: None,
-        all_workers: false,
-        as_one: false,
-        ports: Ports::Fixed,
-        gang: false,
-        tracks: true,
-    };
+    let roles = vec![RoleSpec { name: "Worker", replicas: 2, restart }];
+    let spec = JobSpec { tracks: true, ..JobSpec::plain("JAXJob", roles) };
     let exits = [("j-worker-0".into(), vec![RUNS_ON]), ("j-worker-1".into(), vec![code])];
     let mut world = World::new(&spec, BTreeMap::from(exits));
     world.reconcile();

@@ -95,19 +95,8 @@ fn paddle_has_one_replica_that_names_itself_and_servers_only_with_a_master() {
 /// The attempts in which the master of an XGBoostJob ran, when its first run ends with this code.
 fn attempts_of_a_tracker(ports: Ports, restart: &'static str, code: i32) -> Vec<u32> {
     let role = |name, replicas| RoleSpec { name, replicas, restart };
-    let spec = JobSpec {
-        kind: "XGBoostJob",
-        roles: vec![role("Master", 1), role("Worker", 2)],
-        backoff_limit: Some(1),
-        deadline: None,
-        ttl: None,
-        clean: None,
-        all_workers: false,
-        as_one: false,
-        ports,
-        gang: false,
-        tracks: false,
-    };
+    let roles = vec![role("Master", 1), role("Worker", 2)];
+    let spec = JobSpec { backoff_limit: Some(1), ports, ..JobSpec::plain("XGBoostJob", roles) };
     let mut world = World::new(&spec, BTreeMap::from([("j-master-0".into(), vec![code, 0])]));
     assert!(world.settle() && world.outcome().contains("Succeeded=True"), "{}", world.outcome());
     world.starts.iter().filter(|start| start.slot == "j-master-0").map(|start| start.attempt).collect()

@@ -6,9 +6,9 @@ use http::Method;
 use kube::Client;
 use serde_json::Value;
 use trainyard_core::admission::CONFIGURATION;
+use trainyard_operator::rest::send;
 
 use super::{Trouble, has_code, why};
-use crate::rest::send;
 
 const COLLECTION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 

@@ -9,10 +9,10 @@ use http::Method;
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Map, Value, json};
+use trainyard_operator::rest::send;
 
 use super::certificates::Pems;
 use super::{Trouble, Webhooks, has_code, why};
-use crate::rest::send;
 
 /// Enough for as many replicas as anybody starts at once.
 const ATTEMPTS: usize = 8;
