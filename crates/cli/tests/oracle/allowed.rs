@@ -68,6 +68,12 @@ impl Allowed {
         }
         verdict
     }
+
+    /// Whether chance within the peer may have made this difference, in this step or an earlier one.
+    pub(crate) fn is_chance(&self, difference: &Difference) -> bool {
+        let places = self.0.iter().flat_map(|entry| &entry.places);
+        places.filter(|place| place.sometimes).any(|place| place.matches_in_any_step(difference))
+    }
 }
 
 impl Entry {
@@ -104,6 +110,11 @@ impl Place {
     }
 
     fn matches(&self, difference: &Difference) -> bool {
+        self.step.as_ref().is_none_or(|regex| regex.is_match(&difference.step))
+            && self.matches_in_any_step(difference)
+    }
+
+    fn matches_in_any_step(&self, difference: &Difference) -> bool {
         let one_of = |patterns: &[Pattern], text: &str| {
             patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(text))
         };
@@ -113,7 +124,6 @@ impl Place {
         one_of(&self.path, &difference.path)
             && one_of(&self.case, &difference.case)
             && one_of(&self.kind, &difference.kind)
-            && self.step.as_ref().is_none_or(|regex| regex.is_match(&difference.step))
             && like(&self.peer, &difference.peer)
             && like(&self.ours, &difference.ours)
     }

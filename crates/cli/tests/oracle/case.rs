@@ -98,6 +98,11 @@ impl Case {
         Self { name: name.to_owned(), setting, job, others, steps }
     }
 
+    /// One of its steps, as reports call it.
+    pub(crate) fn step(&self, index: usize) -> String {
+        format!("{index} ({})", self.steps[index].line)
+    }
+
     pub(crate) fn kind(&self) -> &str {
         text(&self.job, "/kind")
     }

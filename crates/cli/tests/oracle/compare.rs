@@ -37,8 +37,7 @@ impl Comparison {
         for ((case, theirs), ours) in cases.iter().zip(theirs).zip(ours) {
             for (index, (theirs, ours)) in theirs.steps.iter().zip(&ours.steps).enumerate() {
                 comparison.snapshots += 1;
-                let step = format!("{index} ({})", case.steps[index].line);
-                comparison.compare(case, &step, theirs, ours);
+                comparison.compare(case, &case.step(index), theirs, ours);
             }
             if theirs.events >= EVENTS_OF_THE_PEER {
                 let is_missing = |one: &Difference| one.peer.is_none() && one.path.starts_with("events/");

@@ -94,6 +94,6 @@ async fn both_operators_write_the_same() {
     let problems = verdict.problems(all);
     assert!(problems.is_empty(), "\n{problems}");
     let changed = live_with_change(peer, &cases).await;
-    let problems = change::problems(&cases, &theirs, &ours, &changed);
+    let problems = change::problems(&cases, &allowed, &theirs, &ours, &changed);
     assert!(problems.is_empty(), "\n{problems}");
 }
