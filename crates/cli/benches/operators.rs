@@ -91,7 +91,7 @@ async fn measure(operator: Operator<'_>, jobs: usize) -> Figures {
 async fn prepare(rest: &Rest) {
     let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     for crd in trainyard_api::crds::ALL {
-        let definition: Value = serde_saphyr::from_str(crd.yaml).unwrap();
+        let definition: Value = serde_json::from_str(crd.json).unwrap();
         rest.post(collection, &definition).await.unwrap();
     }
     until("the definitions are served", async || rest.get(ALL).await.is_ok()).await;

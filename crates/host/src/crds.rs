@@ -1,5 +1,6 @@
 //! The definitions of the job kinds: read, installed, and waited for.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use http::Method;
@@ -20,64 +21,79 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
+/// The definition of a kind.
+#[derive(Clone, Debug)]
+pub enum Definition {
+    /// One that we ship. It is read when its turn comes: all of them at once would take megabytes.
+    Shipped(&'static Crd),
+    /// Another one.
+    Given(Value),
+}
+
+impl Definition {
+    /// The whole object.
+    pub fn read(&self) -> Result<Cow<'_, Value>, Error> {
+        match self {
+            Self::Given(value) => Ok(Cow::Borrowed(value)),
+            Self::Shipped(crd) => serde_json::from_str(crd.json)
+                .map(Cow::Owned)
+                .map_err(|error| Error::Definition { name: crd.file, source: error.into() }),
+        }
+    }
+}
+
 /// The definitions we ship.
-pub fn bundled() -> Result<Vec<Value>, Error> {
-    ALL.iter().map(read).collect()
+pub fn bundled() -> Vec<Definition> {
+    ALL.iter().map(Definition::Shipped).collect()
 }
 
 /// The definition of a kind, if it is one of those we ship.
-pub fn of_kind(kind: &Kind) -> Result<Option<Value>, Error> {
+pub fn of_kind(kind: &Kind) -> Option<Definition> {
     let name = format!("{}.{}", kind.plural, kind.group);
-    ALL.iter().find(|crd| crd.name == name).map(read).transpose()
-}
-
-fn read(crd: &Crd) -> Result<Value, Error> {
-    serde_saphyr::from_str(crd.yaml)
-        .map_err(|error| Error::Definition { name: crd.file, source: error.into() })
+    ALL.iter().find(|crd| crd.name == name).map(Definition::Shipped)
 }
 
 /// Creates or updates definitions and returns once all of them are served.
-pub async fn install(client: &Client, definitions: &[Value]) -> Result<(), Error> {
+pub async fn install(client: &Client, definitions: &[Definition]) -> Result<(), Error> {
+    let mut awaited = Vec::new();
     for definition in definitions {
-        let name = name_of(definition);
-        apply(client, &name, definition)
+        let definition = definition.read()?;
+        let name = definition.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let stored = apply(client, name, &definition)
             .await
-            .map_err(|source| Error::Install { name, source: Box::new(source) })?;
+            .map_err(|source| Error::Install { name: name.to_owned(), source: Box::new(source) })?;
+        if !is_established(&stored) {
+            awaited.push(name.to_owned());
+        }
     }
-    for definition in definitions {
-        established(client, &name_of(definition)).await?;
+    for name in awaited {
+        established(client, &name).await?;
     }
     Ok(())
 }
 
-fn name_of(definition: &Value) -> String {
-    definition.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
 /// Create first: on a new machine that is the only request. What exists is replaced in its spec alone, so that
-/// labels and annotations of administrators stay.
-async fn apply(client: &Client, name: &str, definition: &Value) -> Result<(), kube::Error> {
+/// labels and annotations of administrators stay. Returns what is there now.
+async fn apply(client: &Client, name: &str, definition: &Value) -> Result<Value, kube::Error> {
     match send(client, Method::POST, COLLECTION, definition).await {
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-        result => return result.map(drop),
+        result => return result,
     }
     let path = format!("{COLLECTION}/{name}");
+    let mut stored = send(client, Method::GET, &path, &Value::Null).await?;
     // Written again only if it has changed: a write makes the server read the whole schema anew.
-    let old = send(client, Method::GET, &path, &Value::Null).await?;
-    if let (Some(old), Some(new)) = (old.get("spec"), definition.get("spec"))
+    if let (Some(old), Some(new)) = (stored.get("spec"), definition.get("spec"))
         && holds(old, new)
     {
-        return Ok(());
+        return Ok(stored);
     }
-    let version = old.pointer("/metadata/resourceVersion").cloned().unwrap_or_default();
-    let mut new = old.clone();
-    if let (Some(fields), Some(spec)) = (new.as_object_mut(), definition.get("spec")) {
+    if let (Some(fields), Some(spec)) = (stored.as_object_mut(), definition.get("spec")) {
         fields.insert("spec".into(), spec.clone());
         fields.insert("apiVersion".into(), "apiextensions.k8s.io/v1".into());
         fields.insert("kind".into(), "CustomResourceDefinition".into());
     }
-    tracing::debug!(name, %version, "updating a definition");
-    send(client, Method::PUT, &path, &new).await.map(drop)
+    tracing::debug!(name, "updating a definition");
+    send(client, Method::PUT, &path, &stored).await
 }
 
 /// Whether everything that is wanted is there already. The server may have added to it, but not to the schema: a field

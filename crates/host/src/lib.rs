@@ -32,7 +32,6 @@ use std::sync::Arc;
 use axum::Router;
 use jiff::Timestamp;
 use kube::Client;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use trainyard_apiserver::Server;
 use trainyard_apiserver::auth::Guard;
@@ -62,7 +61,7 @@ pub struct Options {
     /// What the time is, for every role.
     pub clock: Clock,
     /// The definitions of the job kinds. [`crds::bundled`] are the ones we ship.
-    pub crds: Vec<Value>,
+    pub crds: Vec<crds::Definition>,
     /// The kinds and frameworks the operator works with.
     pub catalog: Catalog,
     /// The operator; none if absent. Its clock is replaced by `clock`.
@@ -87,9 +86,9 @@ pub enum Store {
 
 impl Options {
     /// Everything on this machine but the machine itself, in memory, with the definitions we ship.
-    pub fn local() -> Result<Self, Error> {
+    pub fn local() -> Self {
         let operator = Some(trainyard_operator::Options::default());
-        Ok(Self { crds: crds::bundled()?, operator, admission: true, ..Self::bare() })
+        Self { crds: crds::bundled(), operator, admission: true, ..Self::bare() }
     }
 
     /// An API in memory, and nothing else.

@@ -38,9 +38,10 @@ fn schema_of(kind: &Kind) -> Result<Option<Arc<Structural>>, Error> {
     if let Some(schema) = known.get(&name) {
         return Ok(Some(Arc::clone(schema)));
     }
-    let definition = crds::of_kind(kind)?;
+    let definition = crds::of_kind(kind);
+    let definition = definition.as_ref().map(crds::Definition::read).transpose()?;
     let versions =
-        definition.as_ref().and_then(|crd| crd.pointer("/spec/versions")).and_then(Value::as_array);
+        definition.as_deref().and_then(|crd| crd.pointer("/spec/versions")).and_then(Value::as_array);
     let version =
         versions.into_iter().flatten().find(|v| v.get("name").and_then(Value::as_str) == Some(kind.version));
     let Some(schema) = version.and_then(|version| version.pointer("/schema/openAPIV3Schema")) else {

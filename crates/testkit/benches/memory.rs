@@ -21,7 +21,7 @@ const COUNT: u32 = 10_000;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let host = Host::start(Options { operator: None, ..Options::local()? }).await?;
+    let host = Host::start(Options { operator: None, ..Options::local() }).await?;
     let rest = Rest::new(host.client());
     // Jobs that have ended: an operator keeps them and writes nothing about them.
     let posts = futures::stream::iter((0..COUNT).map(|n| finished_job(&rest, n)));

@@ -29,7 +29,7 @@ async fn main() -> Outcome<()> {
 
 /// From the first create of a job to the last pod and service.
 async fn creation(round: u32, jobs: u32, replicas: u32) -> Outcome<()> {
-    let host = Host::start(Options::local()?).await?;
+    let host = Host::start(Options::local()).await?;
     host.ready().await;
     let rest = Rest::new(host.client());
     let start = Instant::now();

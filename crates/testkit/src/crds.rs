@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use trainyard_core::Kind;
+use trainyard_host::crds::Definition;
 
 /// Which definitions a plane is started with.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +28,10 @@ impl Crds {
     /// The definitions, for the kinds of a catalog.
     pub fn objects(&self, kinds: &[&Kind]) -> Vec<Value> {
         match self {
-            Self::Ours => trainyard_host::crds::bundled().expect("the CRDs we ship can be read"),
+            Self::Ours => {
+                let read = |one: Definition| one.read().expect("the CRDs we ship can be read").into_owned();
+                trainyard_host::crds::bundled().into_iter().map(read).collect()
+            }
             Self::Upstream => {
                 kinds.iter().map(|kind| published(kind).unwrap_or_else(|| upstream(kind))).collect()
             }

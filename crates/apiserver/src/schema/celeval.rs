@@ -104,7 +104,7 @@ fn walk(node: &Node, at: &At<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>)
         Value::Object(object) => {
             for (name, child) in object {
                 let (child_node, path) = match node.properties.get(name) {
-                    Some(property) => (property, Path::Field(path, name)),
+                    Some(property) => (property.as_ref(), Path::Field(path, name)),
                     None => match node.additional.schema() {
                         Some(values) => (values, Path::Key(path, name)),
                         None => continue,

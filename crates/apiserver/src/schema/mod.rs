@@ -24,11 +24,14 @@ mod pattern;
 mod prune;
 mod rules;
 mod rulesource;
+mod shared;
 mod structure;
 #[cfg(test)]
 mod tests;
 mod validate;
 pub(crate) mod view;
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -43,7 +46,7 @@ const MAX_DEPTH: usize = 96;
 /// The schema of one version of a custom resource, ready for use.
 #[derive(Debug)]
 pub struct Structural {
-    root: Node,
+    root: Arc<Node>,
 }
 
 impl Structural {

@@ -1,6 +1,7 @@
 //! One node of a schema, compiled for walking.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -63,7 +64,7 @@ pub(super) enum Additional {
     None,
     /// `true`: a map of anything.
     Any,
-    Schema(Box<Node>),
+    Schema(Arc<Node>),
 }
 
 impl Additional {
@@ -75,7 +76,7 @@ impl Additional {
     }
 }
 
-/// One node. Branches of `allOf`, `anyOf`, `oneOf` and `not` are nodes too, with nothing but checks in them.
+/// One node; equal ones are shared. Branches of `allOf`, `anyOf`, `oneOf` and `not` are nodes too, with nothing but checks in them.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) kind: Option<Kind>,
@@ -86,11 +87,11 @@ pub(super) struct Node {
     /// A map that is replaced as a whole, so its values have no old self.
     pub(super) atomic_map: bool,
     pub(super) default: Option<Value>,
-    pub(super) properties: HashMap<String, Self>,
+    pub(super) properties: HashMap<String, Arc<Self>>,
     /// Names of the properties with a default: only they can be missing and matter.
     pub(super) defaulted: Vec<String>,
     pub(super) additional: Additional,
-    pub(super) items: Option<Box<Self>>,
+    pub(super) items: Option<Arc<Self>>,
     pub(super) list: ListType,
     /// How it is called, known or not: errors about numbers name it.
     pub(super) format: Option<Box<str>>,
@@ -117,16 +118,16 @@ pub(super) struct Checks {
     pub(super) max_items: Option<u64>,
     pub(super) min_properties: Option<u64>,
     pub(super) max_properties: Option<u64>,
-    pub(super) all_of: Vec<Node>,
-    pub(super) any_of: Vec<Node>,
-    pub(super) one_of: Vec<Node>,
-    pub(super) not: Option<Box<Node>>,
+    pub(super) all_of: Vec<Arc<Node>>,
+    pub(super) any_of: Vec<Arc<Node>>,
+    pub(super) one_of: Vec<Arc<Node>>,
+    pub(super) not: Option<Arc<Node>>,
 }
 
 impl Node {
     /// The node of a member: a declared property or the value of a map.
     pub(super) fn child(&self, name: &str) -> Option<&Self> {
-        self.properties.get(name).or_else(|| self.additional.schema())
+        self.properties.get(name).map(Arc::as_ref).or_else(|| self.additional.schema())
     }
 
     /// The old value of a member.

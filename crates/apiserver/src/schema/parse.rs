@@ -1,6 +1,7 @@
 //! From the JSON of a schema to its tree.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -10,12 +11,13 @@ use super::format::Format;
 use super::node::{Additional, Checks, Kind, ListType, Node};
 use super::path::Path;
 use super::rules::{self, Place};
+use super::shared::{self, Prints};
 use super::{MAX_DEPTH, celeval, default, pattern, prune, structure, validate};
 
 type Object = Map<String, Value>;
 
 /// What kind of place a node stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Level {
     Root,
     Field,
@@ -50,8 +52,9 @@ impl<'a> At<'a> {
 }
 
 /// Reads a whole schema.
-pub(super) fn parse(schema: &Value) -> Result<Node, Vec<FieldError>> {
-    let mut parser = Parser { errors: Vec::new(), rule_errors: Vec::new(), patterns: HashMap::new() };
+pub(super) fn parse(schema: &Value) -> Result<Arc<Node>, Vec<FieldError>> {
+    let prints = Prints::of(schema);
+    let mut parser = Parser { errors: Vec::new(), rule_errors: Vec::new(), patterns: HashMap::new(), prints };
     let at = At { path: "openAPIV3Schema", level: Level::Root, depth: 0, uncorrelated: None };
     let root = parser.node(schema, at);
     if parser.errors.is_empty() && parser.rule_errors.is_empty() {
@@ -68,10 +71,26 @@ struct Parser {
     rule_errors: Vec<FieldError>,
     /// Patterns compiled so far: a pod template has the same one for each of its many quantities.
     patterns: HashMap<String, Regex>,
+    prints: Prints,
 }
 
 impl Parser {
-    fn node(&mut self, schema: &Value, at: At<'_>) -> Node {
+    fn node(&mut self, schema: &Value, at: At<'_>) -> Arc<Node> {
+        let key = self.prints.key(schema, at.level, at.uncorrelated.is_some(), at.depth);
+        if let Some(node) = key.as_ref().and_then(shared::known) {
+            return node;
+        }
+        let wrong_before = self.errors.len() + self.rule_errors.len();
+        let node = self.new_node(schema, at);
+        // Errors name the place, so what is wrong has to be read in each.
+        let is_right = self.errors.len() + self.rule_errors.len() == wrong_before;
+        match key.filter(|_| is_right) {
+            Some(key) => shared::keep(key, node),
+            None => Arc::new(node),
+        }
+    }
+
+    fn new_node(&mut self, schema: &Value, at: At<'_>) -> Node {
         let Value::Object(schema) = schema else {
             self.errors.push(FieldError::invalid(at.path, schema, "must be a schema object"));
             return Node::default();
@@ -167,7 +186,7 @@ impl Parser {
             Some(items) => {
                 let path = format!("{}.items", at.path);
                 let correlated = matches!(node.list, ListType::Map(_));
-                node.items = Some(Box::new(self.node(items, at.below(&path, Level::Item, correlated))));
+                node.items = Some(self.node(items, at.below(&path, Level::Item, correlated)));
             }
         }
         match schema.get("additionalProperties") {
@@ -180,7 +199,7 @@ impl Parser {
             Some(values) => {
                 let path = format!("{}.additionalProperties", at.path);
                 let values = self.node(values, at.below(&path, Level::Field, true));
-                node.additional = Additional::Schema(Box::new(values));
+                node.additional = Additional::Schema(values);
             }
         }
     }
@@ -212,13 +231,13 @@ impl Parser {
             one_of: self.branches(schema, "oneOf", node, at),
             not: schema.get("not").filter(|not| !not.is_null()).map(|not| {
                 let path = format!("{path}.not");
-                Box::new(self.branch(not, &path, node, at))
+                self.branch(not, &path, node, at)
             }),
         };
         (!checks.is_empty()).then(|| Box::new(checks))
     }
 
-    fn branches(&mut self, schema: &Object, name: &str, node: &Node, at: At<'_>) -> Vec<Node> {
+    fn branches(&mut self, schema: &Object, name: &str, node: &Node, at: At<'_>) -> Vec<Arc<Node>> {
         let Some(list) = self.list(schema, name, at.path) else {
             return Vec::new();
         };
@@ -231,7 +250,7 @@ impl Parser {
             .collect()
     }
 
-    fn branch(&mut self, schema: &Value, path: &str, node: &Node, at: At<'_>) -> Node {
+    fn branch(&mut self, schema: &Value, path: &str, node: &Node, at: At<'_>) -> Arc<Node> {
         let typed = node.int_or_string || at.level == (Level::Branch { typed: true });
         let level = Level::Branch { typed };
         let branch = self.node(schema, At { path, level, depth: at.depth + 1, uncorrelated: Some(path) });

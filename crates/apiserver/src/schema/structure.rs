@@ -313,7 +313,7 @@ pub(super) fn skeleton(
         }
     }
     let Some(checks) = &branch.checks else { return };
-    let inner = checks.all_of.iter().chain(&checks.any_of).chain(&checks.one_of).chain(checks.not.as_deref());
+    let inner = checks.all_of.iter().chain(&checks.any_of).chain(&checks.one_of).chain(&checks.not);
     for part in inner {
         skeleton(part, node, branch_path, path, errors);
     }

@@ -90,10 +90,9 @@ fn check(cluster: &Cluster, job: &Job, role: &str, replicas: i32) -> anyhow::Res
 
 /// The replica type that the scale subresource of a kind is about, by the definition we ship.
 fn scaled_role(kind: &Kind) -> anyhow::Result<Option<String>> {
-    let full = format!("{}.{}", kind.plural, kind.group);
-    let definitions = trainyard_host::crds::bundled()?;
-    let definition = definitions.iter().find(|definition| text(definition, "/metadata/name") == full);
-    let versions = definition.map(|definition| items(definition, "/spec/versions")).unwrap_or_default();
+    let definition = trainyard_host::crds::of_kind(kind);
+    let definition = definition.as_ref().map(trainyard_host::crds::Definition::read).transpose()?;
+    let versions = definition.as_deref().map(|one| items(one, "/spec/versions")).unwrap_or_default();
     let version = versions.iter().find(|version| text(version, "/name") == kind.version);
     let path =
         version.map(|version| text(version, "/subresources/scale/specReplicasPath")).unwrap_or_default();

@@ -11,6 +11,7 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use trainyard_core::{Catalog, Kind};
+use trainyard_host::crds::Definition;
 use trainyard_host::{DataDir, Host, Socket};
 use trainyard_node::Surroundings;
 
@@ -154,7 +155,7 @@ async fn run_all(
     let name = inventory.host_name.clone();
     let node = args.machine.node(name, dir.path(), inventory, around, Some(ORPHANS_AFTER))?;
     let host = Host::start(trainyard_host::Options {
-        crds: definitions(&jobs)?,
+        crds: definitions(&jobs),
         operator: Some(operator(&args, &jobs)?),
         node: Some(node),
         // Nobody outside asks for anything, so there is no port, unless replicas themselves do.
@@ -192,12 +193,11 @@ fn uses_api(jobs: &[JobRef]) -> bool {
 }
 
 /// Only of the kinds that are run: each takes its time to be read.
-fn definitions(jobs: &[JobRef]) -> anyhow::Result<Vec<Value>> {
+fn definitions(jobs: &[JobRef]) -> Vec<Definition> {
     let catalog = Catalog::default();
     let names: BTreeSet<&str> = jobs.iter().map(|job| job.kind).collect();
     let kinds = names.into_iter().filter_map(|name| catalog.kind(name));
-    let definitions = kinds.map(trainyard_host::crds::of_kind).collect::<Result<Vec<_>, _>>()?;
-    Ok(definitions.into_iter().flatten().collect())
+    kinds.filter_map(trainyard_host::crds::of_kind).collect()
 }
 
 /// Nobody else uses this operator, so it may answer at once.

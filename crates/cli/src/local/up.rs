@@ -80,7 +80,7 @@ async fn up(args: Args) -> anyhow::Result<()> {
         // Whoever brings another operator brings its rules.
         admission: has(Role::Operator),
         controllers: has(Role::Controllers),
-        ..trainyard_host::Options::local()?
+        ..trainyard_host::Options::local()
     })
     .await?;
     let address = host.address().context("the API has no address")?;

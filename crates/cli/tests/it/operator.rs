@@ -25,7 +25,7 @@ fn says_what_it_lacks() {
 
 /// Serves an API without an operator on a port of this machine, and writes a kubeconfig for it.
 async fn serve(dir: &Path) -> Host {
-    let host = Host::start(Options { operator: None, ..Options::local().unwrap() }).await.unwrap();
+    let host = Host::start(Options { operator: None, ..Options::local() }).await.unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = host.router();

@@ -77,7 +77,7 @@ impl World {
         let file = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
         let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.unwrap();
         let client = Client::try_from(config).unwrap();
-        trainyard_host::crds::install(&client, &trainyard_host::crds::bundled().unwrap()).await.unwrap();
+        trainyard_host::crds::install(&client, &trainyard_host::crds::bundled()).await.unwrap();
         let home = tempfile::tempdir().unwrap();
         let world = Self {
             cluster,

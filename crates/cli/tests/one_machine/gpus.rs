@@ -46,7 +46,7 @@ async fn try_host(dir: DataDir, gpus: u32) -> Result<Host, trainyard_host::Error
     let mut operator = trainyard_operator::Options { ports: Some((30_000, 31_999)), ..Default::default() };
     operator.plan.addressing = Addressing::HostPorts;
     operator.plan.gang_on_pods = true;
-    let options = trainyard_host::Options::local().unwrap();
+    let options = trainyard_host::Options::local();
     let host = Host::start(trainyard_host::Options {
         store: Store::In(dir),
         operator: Some(operator),

@@ -38,7 +38,7 @@ impl Served {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = Some(Socket { port: 0, dir: dir.path().to_owned() });
-        let options = Options { operator: None, crds: Vec::new(), socket, ..Options::local().unwrap() };
+        let options = Options { operator: None, crds: Vec::new(), socket, ..Options::local() };
         let host = Host::start(options).await.unwrap();
         let pki = Pki::open(dir.path(), now()).unwrap();
         let listener = listen::bind_loopback(0).await.unwrap();

@@ -12,6 +12,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use trainyard_cluster::free_port;
 use trainyard_core::admission::{CONFIGURATION, validator, webhook_path};
 use trainyard_core::{Catalog, Kind};
 use trainyard_host::{Error, Host, OperatorRole, Options, Webhooks, operator_on};
@@ -34,9 +35,9 @@ struct World {
 
 impl World {
     async fn start() -> Self {
-        let crds = Options::local().unwrap().crds;
+        let crds = Options::local().crds;
         let host = Host::start(Options { crds, ..Options::bare() }).await.unwrap();
-        let world = Self { host, port: free_port().await, ahead: Arc::default() };
+        let world = Self { host, port: free_port().unwrap(), ahead: Arc::default() };
         world.post("/api/v1/namespaces", &json!({ "metadata": { "name": "kubeflow" } })).await;
         // Pods of this server share the addresses of the machine, so one that says that it runs is enough of a pod.
         let labels = json!({ "control-plane": "kubeflow-training-operator" });
@@ -167,10 +168,6 @@ fn jobs(kind: &Kind) -> String {
     format!("/apis/{}/namespaces/default/{}", kind.api_version(), kind.plural)
 }
 
-async fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
-}
-
 #[tokio::test]
 async fn replicas_share_certificates_and_renew_them_while_they_run() {
     let world = World::start().await;
@@ -180,7 +177,7 @@ async fn replicas_share_certificates_and_renew_them_while_they_run() {
     world.post(SECRETS, &json!({ "metadata": { "name": "training-operator-webhook-cert" } })).await;
     let shutdown = CancellationToken::new();
     let mut running = Vec::new();
-    for port in [world.port, free_port().await] {
+    for port in [world.port, free_port().unwrap()] {
         let role = world.operator(port).await.unwrap();
         let health = role.health();
         running.push(tokio::spawn(role.run(shutdown.clone())));

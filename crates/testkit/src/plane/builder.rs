@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 use trainyard_core::Catalog;
+use trainyard_host::crds::Definition;
 use trainyard_host::{DataDir, Host, Store};
 
 use super::Plane;
@@ -128,7 +129,7 @@ impl Builder {
                 .data_dir
                 .map_or(Store::Memory, |dir| Store::In(DataDir::open(&dir).expect("the directory is free"))),
             clock: Arc::clone(&clock),
-            crds: self.crds.objects(self.catalog.kinds),
+            crds: self.crds.objects(self.catalog.kinds).into_iter().map(Definition::Given).collect(),
             catalog: self.catalog,
             operator: None,
             node: None,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use trainyard_host::crds::Definition;
 use trainyard_host::{Host, Options, operator_on};
 use trainyard_testkit::clock::virtual_clock;
 use trainyard_testkit::rest::{Rest, code};
@@ -10,7 +11,7 @@ use trainyard_testkit::{Crds, Plane, PodScript, pytorch, tf};
 use crate::support::{in_virtual_time, plane};
 
 async fn local() -> Options {
-    Options { clock: virtual_clock(), ..Options::local().unwrap() }
+    Options { clock: virtual_clock(), ..Options::local() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,6 +58,7 @@ async fn definitions_are_updated_in_place() {
     let label = serde_json::json!({ "metadata": { "labels": { "team": "a" } } });
     rest.merge(path, &label).await.unwrap();
     let others = Crds::Open.objects(trainyard_core::Catalog::default().kinds);
+    let others: Vec<Definition> = others.into_iter().map(Definition::Given).collect();
     trainyard_host::crds::install(&host.client(), &others).await.unwrap();
     let stored = rest.get(path).await.unwrap();
     assert_eq!(stored["metadata"]["labels"]["team"], "a");

@@ -4,6 +4,7 @@ mod cel;
 mod objects;
 mod properties;
 mod rules;
+mod sharing;
 mod structural;
 
 use serde_json::{Value, json};
