@@ -9,7 +9,7 @@ use crate::extra::ExtraView;
 use crate::field_error::FieldError;
 use crate::kind::Kind;
 use crate::plan::plan;
-use crate::seen::{Addressing, Options, PortSpace, Seen};
+use crate::seen::{Addressing, Options, PortSpace, Priorities, Seen};
 
 /// What a manifest would become.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +52,7 @@ pub fn explain(catalog: &Catalog, kind: &'static Kind, manifest: &Value, options
             ports,
             failures: &[],
             tail: None,
+            priorities: &Priorities::default(),
             options,
             now: Timestamp::UNIX_EPOCH,
         };

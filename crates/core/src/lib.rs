@@ -45,8 +45,8 @@ pub use pod::{Cause, ContainerState, ContainerView, Phase, PodView, Waits, Waits
 pub use record::Record;
 pub use report::{Notice, Report};
 pub use seen::{
-    Addressing, Ask, GangScheduler, Helpers, Options, PortBlock, PortSpace, Seen, ServiceView, Tail,
-    WriteFailure,
+    Addressing, Ask, GangScheduler, Helpers, Options, PortBlock, PortSpace, Priorities, Seen, ServiceView,
+    Tail, WriteFailure,
 };
 pub use steps::tally::{Count, Tally};
 pub use steps::tracking::release_all;

@@ -1,5 +1,7 @@
 //! Everything a plan may look at.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,6 +28,8 @@ pub struct Seen<'a> {
     pub failures: &'a [WriteFailure],
     /// The end of a log that the plan [asked for](crate::Plan::ask), once it was read.
     pub tail: Option<&'a Tail>,
+    /// Which pods come first where not all find room.
+    pub priorities: &'a Priorities,
     /// How this operator was started.
     pub options: &'a Options,
     /// Now.
@@ -41,6 +45,30 @@ pub struct ServiceView {
     pub uid: Box<str>,
     /// True once it is being deleted.
     pub deleting: bool,
+}
+
+/// The priorities of a cluster, by the names of their classes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Priorities {
+    classes: BTreeMap<String, i32>,
+    /// Of pods that name none.
+    default: Option<i32>,
+}
+
+impl Priorities {
+    /// A class. Of several defaults the lowest counts, as at admission.
+    pub fn add(&mut self, name: &str, value: i32, is_default: bool) {
+        self.classes.insert(name.to_owned(), value);
+        if is_default {
+            self.default = Some(self.default.map_or(value, |other| other.min(value)));
+        }
+    }
+
+    /// The priority of pods of a class; 0 if nobody knows it. An empty name is none.
+    pub fn of(&self, class: &str) -> i32 {
+        let value = if class.is_empty() { self.default } else { self.classes.get(class).copied() };
+        value.unwrap_or_default()
+    }
 }
 
 /// How replicas find each other.
@@ -226,4 +254,20 @@ pub struct WriteFailure {
     pub at: Timestamp,
     /// How many times in a row.
     pub count: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_has_its_value_and_pods_without_one_the_lowest_default() {
+        let mut priorities = Priorities::default();
+        assert_eq!((priorities.of("high"), priorities.of("")), (0, 0));
+        priorities.add("high", 1000, false);
+        priorities.add("low", -5, true);
+        priorities.add("middle", 7, true);
+        assert_eq!((priorities.of("high"), priorities.of("low"), priorities.of("")), (1000, -5, -5));
+        assert_eq!(priorities.of("gone"), 0);
+    }
 }

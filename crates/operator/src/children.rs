@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use trainyard_core::{ExtraView, PodView, ServiceView};
+use trainyard_core::{ExtraView, Phase, PodView, ServiceView};
 
 use crate::queue::Key;
 use crate::wire::Owner;
@@ -16,6 +16,9 @@ use crate::wire::Owner;
 pub(crate) trait View: Clone {
     fn name(&self) -> &str;
     fn uid(&self) -> &str;
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 impl View for PodView {
@@ -24,6 +27,9 @@ impl View for PodView {
     }
     fn uid(&self) -> &str {
         &self.uid
+    }
+    fn has_failed(&self) -> bool {
+        self.phase == Phase::Failed
     }
 }
 
@@ -54,6 +60,14 @@ pub(crate) struct Children<V> {
     owners: BTreeMap<Key, BTreeSet<Box<str>>>,
     /// How far the watch has come.
     watched: u64,
+    ends: Ends,
+}
+
+/// How many children came to an end that were seen alive before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) failed: usize,
+    pub(crate) gone: usize,
 }
 
 #[derive(Debug)]
@@ -70,11 +84,22 @@ struct Member<V> {
 
 impl<V> Default for Children<V> {
     fn default() -> Self {
-        Self { families: BTreeMap::new(), owner_of: BTreeMap::new(), owners: BTreeMap::new(), watched: 0 }
+        Self {
+            families: BTreeMap::new(),
+            owner_of: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            watched: 0,
+            ends: Ends::default(),
+        }
     }
 }
 
 impl<V: View> Children<V> {
+    /// What was counted so far.
+    pub(crate) fn ends(&self) -> Ends {
+        self.ends
+    }
+
     /// The children of a job, by name.
     pub(crate) fn of(&self, owner: &str) -> Vec<V> {
         let family = self.families.get(owner);
@@ -130,6 +155,7 @@ impl<V: View> Children<V> {
     /// An object is gone. Returns the job that is concerned, if the object was known.
     pub(crate) fn remove(&mut self, uid: &str) -> Option<Key> {
         let owner = self.owner_of.remove(uid)?;
+        self.ends.gone += 1;
         let family = self.families.get_mut(&owner)?;
         family.members.retain(|_, member| member.view.uid() != uid);
         let key = family.key.clone();
@@ -182,11 +208,15 @@ impl<V: View> Children<V> {
             .families
             .entry(owner.uid.clone())
             .or_insert_with(|| Family { key: owner.key, members: BTreeMap::new() });
+        let failed = view.has_failed();
         let before = family.members.insert(view.name().into(), Member { view, version });
-        if let Some(before) = before
-            && before.view.uid() != &*uid
-        {
-            self.owner_of.remove(before.view.uid());
+        if let Some(before) = before {
+            if before.view.uid() == &*uid {
+                self.ends.failed += usize::from(failed && !before.view.has_failed());
+            } else {
+                self.owner_of.remove(before.view.uid());
+                self.ends.gone += 1;
+            }
         }
         self.owner_of.insert(uid, owner.uid);
     }
@@ -274,6 +304,17 @@ mod tests {
         assert_eq!(concerned, [owner("j").key, owner("k").key]);
         assert!(children.of("j").is_empty());
         assert_eq!(children.show(None, service("a", "1"), 12), [owner("k").key], "orphaned");
+    }
+
+    #[test]
+    fn ends_are_counted_once() {
+        let mut children = Children::default();
+        children.show(Some(owner("j")), service("a", "1"), 10);
+        children.show(Some(owner("j")), service("a", "2"), 11);
+        assert_eq!(children.ends().gone, 1, "nobody told that the first one went");
+        children.remove("2");
+        children.remove("2");
+        assert_eq!(children.ends(), Ends { failed: 0, gone: 2 });
     }
 
     #[test]

@@ -9,6 +9,7 @@ use trainyard_api::labels;
 use trainyard_core::{Action, Child, ExtraView, Resource};
 
 use crate::api::{self, Answer};
+use crate::health::Counters;
 use crate::memory::Refusal;
 use crate::queue::Key;
 use crate::shell::Shell;
@@ -104,12 +105,26 @@ pub(crate) async fn execute(shell: &Shell, target: &Target, actions: Vec<Action>
     let at_once = shell.options.effort.requests_per_job.max(1);
     let calls = actions.into_iter().enumerate().map(|(position, action)| async move {
         shell.counters().writes.increment();
-        (position, perform(shell, target, action).await)
+        let effect = perform(shell, target, action).await;
+        count(shell.counters(), &effect);
+        (position, effect)
     });
     let mut effects: Vec<(usize, Effect)> =
         futures::stream::iter(calls).buffer_unordered(at_once).collect().await;
     effects.sort_by_key(|(position, _)| *position);
     effects.into_iter().map(|(_, effect)| effect).collect()
+}
+
+fn count(counters: &Counters, effect: &Effect) {
+    let counter = match (effect.verb, effect.kind, &effect.result) {
+        (Verb::Create, "Pod", Ok(Did::Now)) => &counters.pods_created,
+        (Verb::Create, "Service", Ok(Did::Now)) => &counters.services_created,
+        (Verb::Create, "Service", Err(_)) => &counters.services_not_created,
+        (Verb::Create, "PodGroup", Ok(Did::Now)) => &counters.groups_created,
+        (Verb::Delete, "PodGroup", Ok(Did::Now)) => &counters.groups_deleted,
+        _ => return,
+    };
+    counter.increment();
 }
 
 async fn perform(shell: &Shell, target: &Target, action: Action) -> Effect {

@@ -38,7 +38,7 @@ pub enum SourceState {
     Listing,
     /// It watches.
     Watching,
-    /// The server does not know the kind.
+    /// The server does not know the kind, or does not show it and the operator does without.
     Absent,
 }
 
@@ -63,6 +63,20 @@ pub struct Stats {
     pub undecodable: u64,
     /// Lines of a watch that were no events.
     pub garbled: u64,
+    /// Pods created.
+    pub pods_created: u64,
+    /// Pods of jobs that are gone, whoever deleted them.
+    pub pods_deleted: u64,
+    /// Pods that failed.
+    pub pods_failed: u64,
+    /// Services created.
+    pub services_created: u64,
+    /// Services that could not be created; one that is tried again counts again.
+    pub services_not_created: u64,
+    /// PodGroups created.
+    pub groups_created: u64,
+    /// PodGroups deleted.
+    pub groups_deleted: u64,
     /// Events posted.
     pub events_posted: u64,
     /// Events dropped: too many, or refused.
@@ -101,6 +115,13 @@ counters!(
     lists,
     undecodable,
     garbled,
+    pods_created,
+    pods_deleted,
+    pods_failed,
+    services_created,
+    services_not_created,
+    groups_created,
+    groups_deleted,
     events_posted,
     events_dropped,
     queued,

@@ -71,6 +71,10 @@ impl Jobs {
         self.jobs.len()
     }
 
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.jobs.keys().cloned().collect()
+    }
+
     /// The watch shows a job. Returns whether that is news, and the identity of a job of the same name before it.
     pub(crate) fn show(&mut self, key: Key, job: Job) -> (bool, Option<Arc<str>>) {
         self.advance(key.kind(), job.number);

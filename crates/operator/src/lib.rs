@@ -58,6 +58,7 @@ pub mod options;
 mod orphans;
 mod pod_wire;
 mod ports;
+mod priorities;
 mod queue;
 mod reconcile;
 mod report;

@@ -10,8 +10,8 @@ use trainyard_core::conditions::is_finished;
 use trainyard_core::decode::Undecodable;
 use trainyard_core::invalid::{InvalidJob, plan_invalid};
 use trainyard_core::{
-    Addressing, Around, Catalog, Decoded, ExtraView, FieldError, Kind, Options, Plan, PodView, Seen,
-    ServiceView, decode, plan,
+    Addressing, Around, Catalog, Decoded, ExtraView, FieldError, Kind, Options, Plan, PodView, Priorities,
+    Seen, ServiceView, decode, plan,
 };
 
 use crate::{pod_wire, wire};
@@ -75,8 +75,18 @@ fn plan_valid(decoded: &Decoded, pods: &[PodView], services: &[ServiceView], now
     let around = Around { job, running: &[], options: &options };
     let extras: Vec<ExtraView> = decoded.framework.extras(around).iter().map(ExtraView::granted).collect();
     let extras = &extras;
-    let seen =
-        Seen { job, pods, services, extras, ports: None, failures: &[], tail: None, options: &options, now };
+    let seen = Seen {
+        job,
+        pods,
+        services,
+        extras,
+        ports: None,
+        failures: &[],
+        tail: None,
+        priorities: &Priorities::default(),
+        options: &options,
+        now,
+    };
     plan(decoded.framework, &seen)
 }
 

@@ -1,5 +1,7 @@
 //! From the caches to a plan: everything that is known of one job at one moment, and what follows from it.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,8 +11,8 @@ use trainyard_core::conditions::is_finished;
 use trainyard_core::decode::Undecodable;
 use trainyard_core::invalid::{InvalidJob, plan_invalid};
 use trainyard_core::{
-    Addressing, Decoded, ExtraView, FieldError, Plan, PodView, PortSpace, Seen, ServiceView, Tail,
-    WriteFailure, decode, plan,
+    Addressing, Decoded, ExtraView, FieldError, Plan, PodView, PortSpace, Priorities, Seen, ServiceView,
+    Tail, WriteFailure, decode, plan,
 };
 
 use crate::jobs::Job;
@@ -28,6 +30,7 @@ pub(crate) struct Observed {
     services: Vec<ServiceView>,
     extras: Vec<ExtraView>,
     failures: Vec<WriteFailure>,
+    priorities: Arc<Priorities>,
 }
 
 /// A plan, and the status it was made from, as it is stored.
@@ -44,7 +47,8 @@ pub(crate) fn observe(shell: &Shell, key: &Key) -> Option<Observed> {
     let services = shell.services().of(&job.uid);
     let extras = EXTRAS.iter().flat_map(|extra| (extra.cache)(shell).of(&job.uid)).collect();
     let failures = shell.memory().failures(key, job.spec);
-    Some(Observed { key: key.clone(), job, now: shell.now(), pods, services, extras, failures })
+    let priorities = shell.classes().priorities();
+    Some(Observed { key: key.clone(), job, now: shell.now(), pods, services, extras, failures, priorities })
 }
 
 impl Observed {
@@ -81,6 +85,7 @@ impl Observed {
                 ports,
                 failures: &self.failures,
                 tail,
+                priorities: &self.priorities,
                 options,
                 now: self.now,
             };

@@ -18,6 +18,7 @@ use crate::api::{self, Api};
 use crate::events::{self, Events, Post};
 use crate::health::{Health, SourceState};
 use crate::options::Options;
+use crate::priorities::{self, PrioritySink};
 use crate::queue::{Key, Next};
 use crate::reconcile::reconcile;
 use crate::shell::Shell;
@@ -105,7 +106,7 @@ fn kinds(catalog: &Catalog, options: &Options) -> Result<Vec<&'static Kind>, Err
     if kinds.is_empty() { Err(Error::NoKinds) } else { Ok(kinds) }
 }
 
-/// One watch per kind, and one each for the pods and services of all kinds.
+/// One watch per kind, and one each for the pods and services of all kinds and for what else plans need.
 fn watch_all(shell: &Arc<Shell>) -> JoinSet<()> {
     let mut watches = JoinSet::new();
     let namespace = shell.options.namespace.as_deref();
@@ -115,6 +116,7 @@ fn watch_all(shell: &Arc<Shell>) -> JoinSet<()> {
         name: what.plural.into(),
         path: api::collection(what.group, what.version, what.plural, namespace),
         selector: Some(selector.clone()),
+        optional: false,
     };
     let pods = ChildSink { shell: Arc::clone(shell), resource: &PODS };
     follow(shell, &mut watches, child(PODS.what), pods);
@@ -125,11 +127,18 @@ fn watch_all(shell: &Arc<Shell>) -> JoinSet<()> {
         let source = Source { name: format!("{}.{}", what.plural, what.group), ..child(what) };
         follow(shell, &mut watches, source, ChildSink { shell: Arc::clone(shell), resource });
     }
+    if shell.options.plan.gang.is_some() {
+        let (name, path) = (priorities::NAME.into(), priorities::PATH.into());
+        // The role of the operator we replace does not allow it.
+        let source = Source { name, path, selector: None, optional: true };
+        follow(shell, &mut watches, source, PrioritySink { shell: Arc::clone(shell) });
+    }
     for kind in &shell.kinds {
         let source = Source {
             name: format!("{}.{}", kind.plural, kind.group),
             path: api::collection(kind.group, kind.version, kind.plural, namespace),
             selector: None,
+            optional: false,
         };
         follow(shell, &mut watches, source, JobSink { shell: Arc::clone(shell), kind });
     }
@@ -152,12 +161,13 @@ fn follow(shell: &Shell, watches: &mut JoinSet<()>, source: Source, sink: impl S
 }
 
 /// Before the first plan all children must have been shown: a plan that sees half of them would create the others.
-/// Where jobs share ports all jobs must have been shown too. One kind that cannot be listed stops no other.
+/// Where jobs share ports all jobs must have been shown too; gangs are as large as priorities make them. One kind that
+/// cannot be listed stops no other.
 fn may_plan(shell: &Shell, health: &Health) -> bool {
     let share_ports = shell.options.plan.addressing == Addressing::HostPorts;
-    let child = |name: &str| name == PODS.what.plural || name == SERVICES.what.plural;
+    let needed = |name: &str| [PODS.what.plural, SERVICES.what.plural, priorities::NAME].contains(&name);
     let watches = health.watches();
-    watches.iter().all(|(name, state)| *state != SourceState::Listing || !(share_ports || child(name)))
+    watches.iter().all(|(name, state)| *state != SourceState::Listing || !(share_ports || needed(name)))
 }
 
 /// Hands jobs out to tasks until `shutdown`, then waits for those under way.
@@ -203,6 +213,9 @@ fn start(shell: &Arc<Shell>, running: &mut JoinSet<(Key, Next)>) {
     counters.running.set(running.len());
     counters.queued.set(shell.queue().len());
     counters.jobs.set(shell.jobs().len());
+    let ends = shell.pods().ends();
+    counters.pods_failed.set(ends.failed);
+    counters.pods_deleted.set(ends.gone);
     counters.request_limit.set(shell.api.limiter().limit());
 }
 

@@ -15,6 +15,7 @@ use crate::jobs::Jobs;
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::ports::PortBook;
+use crate::priorities::Classes;
 use crate::queue::{Key, Moment, Pace, Queue};
 
 /// What all tasks of an operator share. No lock is held while waiting, and no two at once.
@@ -37,6 +38,7 @@ pub(crate) struct Shell {
     extras: Extras,
     memory: Mutex<Memory>,
     ports: Mutex<PortBook>,
+    classes: Mutex<Classes>,
 }
 
 /// Children of one resource that is neither pods nor services.
@@ -94,6 +96,7 @@ impl Shell {
             extras: Extras::default(),
             memory: Mutex::default(),
             ports: Mutex::new(PortBook::new(options.ports)),
+            classes: Mutex::default(),
             options,
         }
     }
@@ -158,6 +161,10 @@ impl Shell {
 
     pub(crate) fn ports(&self) -> MutexGuard<'_, PortBook> {
         lock(&self.ports)
+    }
+
+    pub(crate) fn classes(&self) -> MutexGuard<'_, Classes> {
+        lock(&self.classes)
     }
 }
 

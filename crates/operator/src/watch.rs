@@ -52,6 +52,8 @@ pub(crate) struct Source {
     /// The path of the collection.
     pub(crate) path: String,
     pub(crate) selector: Option<String>,
+    /// Whether the operator does without where it may not look.
+    pub(crate) optional: bool,
 }
 
 /// Why a list or a watch did not go on.
@@ -117,15 +119,8 @@ impl<S: Sink> Follower<S> {
         };
         let counters = self.health.counters();
         match &error {
-            Error::Absent => {
-                if self.health.watches().get(name) != Some(&SourceState::Absent) {
-                    warn!(source = %name, "the server does not know this kind; it is asked for again from time to time");
-                }
-                self.sink.end_list(&BTreeSet::new(), 0);
-                self.version = None;
-                self.health.note(name, SourceState::Absent);
-                return Err(self.watching.absent_kind);
-            }
+            Error::Absent => return Err(self.do_without(&error)),
+            Error::Refused { code: 403, .. } if self.source.optional => return Err(self.do_without(&error)),
             Error::Expired => self.version = None,
             // The same line would come again: a list is the way around it.
             Error::Garbled if !self.progress => self.version = None,
@@ -141,6 +136,18 @@ impl<S: Sink> Follower<S> {
         let reason = std::error::Error::source(&error).map(ToString::to_string);
         warn!(source = %name, %error, reason, ?delay, "the watch is interrupted");
         Err(delay)
+    }
+
+    /// There is nothing to be seen for now. Returns when to look again.
+    fn do_without(&mut self, why: &Error) -> Duration {
+        let name = &self.source.name;
+        if self.health.watches().get(name) != Some(&SourceState::Absent) {
+            warn!(source = %name, %why, "done without; it is asked for again from time to time");
+        }
+        self.sink.end_list(&BTreeSet::new(), 0);
+        self.version = None;
+        self.health.note(name, SourceState::Absent);
+        self.watching.absent_kind
     }
 
     fn back_off(&self) -> Duration {

@@ -176,6 +176,7 @@ async fn of_two_replicas_one_works_and_the_other_takes_over() {
     eventually("its pods", async || pods().await == 3).await;
     let created = "training_operator_jobs_created_total{job_namespace=\"default\",framework=\"pytorch\"} 1";
     assert!(first.says(created).await && !second.says(created).await);
+    assert!(first.says("created_pods_total 3").await && second.says("created_pods_total 0").await);
     let told = page(first.metrics, "/metrics").await.unwrap();
     let documented = include_str!("../../../../docs/operator.md");
     for name in told.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {

@@ -1,19 +1,22 @@
 //! A gang for schedulers that place all pods of a job or none: its size follows the job, and pods wait for it where the
 //! scheduler wants them to.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 use trainyard_api::labels;
 use trainyard_api::reasons::{event, suffix};
 
 use crate::action::Child;
 use crate::extra;
-use crate::job::JobView;
+use crate::job::{JobView, Role};
 use crate::plan::{Draft, Flow};
 use crate::pod_draft::PodDraft;
 use crate::quantity::{self, Quantity};
 use crate::record::Record;
 use crate::report::Notice;
-use crate::seen::GangScheduler;
+use crate::seen::{GangScheduler, Priorities};
 use crate::steps::{build, extras};
 
 /// The queue of a gang of which nobody says more.
@@ -24,7 +27,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         return Flow::Go;
     };
     let queue = text_of_gang(draft, scheduler, "/spec/queue");
-    let want = wanted(scheduler, draft.job(), &draft.record, queue);
+    let want = wanted(scheduler, draft.job(), &draft.record, draft.seen.priorities, queue);
     let there = extras::settle(draft, &want);
     if !there {
         draft.hold(suffix::GANG, format!("PodGroup {} is not there yet", want.name));
@@ -38,7 +41,11 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
 /// A text in the gang as it is; empty if there is none.
 fn text_of_gang<'a>(draft: &Draft<'a>, scheduler: &GangScheduler, pointer: &str) -> &'a str {
     let gang = extras::find(draft, scheduler.resource(), &draft.job().name);
-    gang.and_then(|gang| gang.content.pointer(pointer)).and_then(Value::as_str).unwrap_or_default()
+    gang.map(|gang| text_at(&gang.content, pointer)).unwrap_or_default()
+}
+
+fn text_at<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether the scheduler has yet to let the gang in: until then there is nothing to start.
@@ -52,7 +59,13 @@ pub(crate) fn is_queued(draft: &Draft<'_>) -> bool {
 }
 
 /// The gang of a job. A queue that somebody chose stays.
-fn wanted(scheduler: &GangScheduler, job: &JobView, record: &Record, queue: &str) -> Child {
+fn wanted(
+    scheduler: &GangScheduler,
+    job: &JobView,
+    record: &Record,
+    priorities: &Priorities,
+    queue: &str,
+) -> Child {
     let policy = &job.policy.scheduling;
     let left = u32::try_from(build::left(job, record)).unwrap_or(u32::MAX);
     let members = job.policy.min_available.unwrap_or(left);
@@ -60,7 +73,7 @@ fn wanted(scheduler: &GangScheduler, job: &JobView, record: &Record, queue: &str
     spec.insert("minMember".into(), members.into());
     let resources = match &policy.min_resources {
         Some(resources) => json!(resources),
-        None => resources(job, members),
+        None => resources(job, members, priorities),
     };
     // As the peers of each scheduler write it: Volcano's has it always, the plugin's if there is something in it.
     let none = resources.as_object().is_some_and(Map::is_empty);
@@ -97,11 +110,14 @@ fn wanted(scheduler: &GangScheduler, job: &JobView, record: &Record, queue: &str
     child
 }
 
-/// What the first members ask for together, in the order of the roles.
-fn resources(job: &JobView, members: u32) -> Value {
-    let mut sums: std::collections::BTreeMap<String, Quantity> = std::collections::BTreeMap::new();
+/// What the first members ask for together. Those of higher priority come first, then those of roles that start first.
+fn resources(job: &JobView, members: u32, priorities: &Priorities) -> Value {
+    let class = |template: &Value| priorities.of(text_at(template, "/spec/priorityClassName"));
+    let mut roles: Vec<&Role> = job.roles.iter().collect();
+    roles.sort_by_key(|role| Reverse(class(&role.template)));
+    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
     let mut left = members;
-    for role in &job.roles {
+    for role in roles {
         let pods = role.replicas.min(left);
         left -= pods;
         let containers = role.template.pointer("/spec/containers").and_then(Value::as_array);
@@ -139,7 +155,7 @@ pub(crate) fn tell_other_scheduler(draft: &mut Draft<'_>) {
         return;
     };
     let other = |template: &Value| {
-        let name = template.pointer("/spec/schedulerName").and_then(Value::as_str).unwrap_or_default();
+        let name = text_at(template, "/spec/schedulerName");
         !name.is_empty() && name != scheduler.name()
     };
     if draft.job().roles.iter().any(|role| other(&role.template)) {

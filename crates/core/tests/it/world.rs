@@ -173,6 +173,7 @@ impl World {
             ports: Some(&self.ports),
             failures: &[],
             tail: None,
+            priorities: &Priorities::default(),
             options: &self.options,
             now: self.now,
         };

@@ -15,6 +15,7 @@ const TICKS: f64 = 100.0;
 pub(super) fn page(health: &Health, leadership: &Leadership) -> String {
     let mut page = Page(String::new());
     jobs(&mut page, health);
+    children(&mut page, health);
     operator(&mut page, health);
     if let Some(name) = leadership.name() {
         let leads = f64::from(u8::from(!leadership.stands_by()));
@@ -45,6 +46,24 @@ fn jobs(page: &mut Page, health: &Health) {
             (labels, count(counts) as f64)
         });
         page.family(&format!("training_operator_jobs_{what}_total"), "counter", help, samples);
+    }
+}
+
+/// By the names that the training-operator has for them; its page does not show them.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus knows no other numbers")]
+fn children(page: &mut Page, health: &Health) {
+    let stats = health.stats();
+    let counters = [
+        ("created_pods", "Pods created.", stats.pods_created),
+        ("deleted_pods", "Pods of jobs that are gone, whoever deleted them.", stats.pods_deleted),
+        ("failed_pods", "Pods that failed.", stats.pods_failed),
+        ("succeeded_service_creation", "Services created.", stats.services_created),
+        ("failed_service_creation", "Services that could not be created.", stats.services_not_created),
+        ("created_pod_groups", "PodGroups created.", stats.groups_created),
+        ("deleted_pod_groups", "PodGroups deleted.", stats.groups_deleted),
+    ];
+    for (name, help, value) in counters {
+        page.family(&format!("{name}_total"), "counter", help, [(Vec::new(), value as f64)]);
     }
 }
 

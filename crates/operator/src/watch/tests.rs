@@ -59,11 +59,20 @@ fn event(type_: &str, object: Value) -> String {
 
 /// Runs a follower for a while and returns what it showed, what it asked, and its health.
 async fn follow(seconds: u64, replies: Vec<Reply>) -> (Vec<String>, Vec<String>, Health) {
+    let source =
+        Source { name: "x".into(), path: "/x".into(), selector: Some("a in (b)".into()), optional: false };
+    follow_source(source, seconds, replies).await
+}
+
+async fn follow_source(
+    source: Source,
+    seconds: u64,
+    replies: Vec<Reply>,
+) -> (Vec<String>, Vec<String>, Health) {
     let script = Script::new(replies);
     let api = Arc::new(Api::new(script.client(), Effort::default()));
     let health = Health::new(Duration::from_secs(330));
     let notes = Arc::new(Notes::default());
-    let source = Source { name: "x".into(), path: "/x".into(), selector: Some("a in (b)".into()) };
     let follower = Follower::new(api, source, Arc::clone(&notes), health.clone(), Watching::default());
     let _ = tokio::time::timeout(Duration::from_secs(seconds), follower.run()).await;
     let shown = notes.0.lock().unwrap().clone();
@@ -224,6 +233,21 @@ async fn errors_back_off_and_a_kind_that_is_absent_is_asked_for_slowly() {
     assert_eq!(asked.len(), 4);
     assert_eq!(shown[0], "end 0 []", "whatever was known of it is gone");
     assert!(health.ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_seen_is_done_without_where_that_is_possible() {
+    let forbidden = || (0..100).map(|_| status(403, "Forbidden", "no")).collect::<Vec<_>>();
+    let (_, _, health) = follow(95, forbidden()).await;
+    assert!(!health.ready(), "pods have to be seen");
+    let source = Source { name: "x".into(), path: "/x".into(), selector: None, optional: true };
+    let (shown, asked, health) = follow_source(source.clone(), 95, forbidden()).await;
+    assert_eq!((asked.len(), shown[0].as_str()), (4, "end 0 []"));
+    assert!(health.ready());
+    let mut granted = vec![status(403, "Forbidden", "no"), list(vec![object("a", 3)], 10, "")];
+    granted.push(Reply::Lines(vec![], true));
+    let (shown, _, _) = follow_source(source, 95, granted).await;
+    assert!(shown.contains(&"show a".to_owned()), "somebody granted it meanwhile");
 }
 
 #[tokio::test(start_paused = true)]

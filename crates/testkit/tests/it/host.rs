@@ -117,3 +117,20 @@ fn a_durable_plane_goes_on_where_it_was() {
         assert_eq!(plane.operator_failure(), None);
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_became_of_children_is_counted_once() {
+    let plane = plane(Crds::Ours, |_| PodScript::exits(1, 5)).await;
+    let job = pytorch("a").workers(1).policy("cleanPodPolicy", "All");
+    plane.create(job.set("/spec/pytorchReplicaSpecs/Worker/restartPolicy", "Never")).await;
+    plane.finished("a").await;
+    plane.until("its pod is gone", |world| world.pods("a").is_empty()).await;
+    let counted = || {
+        let stats = plane.health().unwrap().stats();
+        (stats.pods_created, stats.pods_failed, stats.pods_deleted, stats.services_created)
+    };
+    plane.settle().await;
+    assert_eq!(counted(), (1, 1, 1, 1));
+    plane.pass(Duration::from_secs(600)).await;
+    assert_eq!(counted(), (1, 1, 1, 1));
+}

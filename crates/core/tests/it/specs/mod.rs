@@ -125,6 +125,7 @@ fn planned(decoded: &Decoded, options: &Options) -> Result<End, String> {
             ports: Some(&ports),
             failures: &[],
             tail: None,
+            priorities: &Priorities::default(),
             options,
             now: Timestamp::UNIX_EPOCH,
         };

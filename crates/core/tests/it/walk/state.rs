@@ -180,6 +180,7 @@ impl Job {
             ports: None,
             failures: &[],
             tail: None,
+            priorities: &Priorities::default(),
             options: &self.options,
             now,
         };

@@ -11,9 +11,11 @@ crate::under_both!(
     scenario_37_volcano_and_scale,
     scenario_37_without_the_definition,
     scenario_38_scheduler_plugins,
+    scenario_38_a_partial_gang_by_priority,
 );
 
 const VOLCANO: &str = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups";
+const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 const PLUGINS: &str = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups";
 
 fn definition(group: &str, version: &str) -> Value {
@@ -86,6 +88,8 @@ async fn scenario_37_volcano(crds: Crds) {
     plane.patch("PyTorchJob", "a", json!({ "spec": { "runPolicy": { "activeDeadlineSeconds": 1 } } })).await;
     plane.finished("a").await;
     gang(&plane, VOLCANO, Value::is_null).await;
+    let stats = plane.health().unwrap().stats();
+    assert_eq!((stats.groups_created, stats.groups_deleted), (2, 2));
 }
 
 async fn scenario_37_volcano_and_scale(crds: Crds) {
@@ -129,4 +133,34 @@ async fn scenario_38_scheduler_plugins(crds: Crds) {
         assert_eq!(pod["spec"]["schedulerName"], "my-scheduler");
         assert_eq!(pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"], "a");
     }
+}
+
+/// Those that are scheduled first make up a gang that is smaller than the job: that depends on PriorityClasses, which
+/// come and go.
+async fn scenario_38_a_partial_gang_by_priority(crds: Crds) {
+    let definitions = [definition("scheduling.x-k8s.io", "v1alpha1")];
+    let plane = plane(crds, "my-scheduler", &definitions).await;
+    let asks = |class: &str, cpu: &str| {
+        let resources = json!({ "requests": { "cpu": cpu } });
+        json!({ "spec": { "priorityClassName": class,
+            "containers": [{ "name": "pytorch", "image": "i", "resources": resources }] } })
+    };
+    let job = pytorch("a")
+        .master()
+        .workers(2)
+        .policy("schedulingPolicy", json!({ "minAvailable": 2 }))
+        .set("/spec/pytorchReplicaSpecs/Master/template", asks("", "1"))
+        .set("/spec/pytorchReplicaSpecs/Worker/template", asks("eager", "10"));
+    plane.create(job).await;
+    let cpu = |group: &Value| group["spec"]["minResources"]["cpu"].clone();
+    gang(&plane, PLUGINS, |group| cpu(group) == "11").await;
+    let class = |name: &str, value: i32| json!({ "metadata": { "name": name }, "value": value });
+    plane.rest().post(CLASSES, &class("eager", 100)).await.unwrap();
+    gang(&plane, PLUGINS, |group| cpu(group) == "20").await;
+    let mut default = class("everybody", 500);
+    default["globalDefault"] = json!(true);
+    plane.rest().post(CLASSES, &default).await.unwrap();
+    gang(&plane, PLUGINS, |group| cpu(group) == "11").await;
+    plane.rest().delete(&format!("{CLASSES}/everybody"), &json!({})).await.unwrap();
+    gang(&plane, PLUGINS, |group| cpu(group) == "20").await;
 }
