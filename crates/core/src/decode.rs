@@ -127,7 +127,7 @@ fn read(catalog: &Catalog, kind: &'static Kind, object: &Value) -> Result<Decode
         record: record.unwrap_or_default(),
     };
     framework.default(&mut job);
-    let (of_name, of_annotations) = (validate::name(&job), validate::annotations(&job));
+    let (of_name, of_annotations) = (validate::name(framework.facts(), &job), validate::annotations(&job));
     let errors = [of_name, of_policy, of_specs, framework.validate(&job), of_annotations].concat();
     Ok(Decoded { job, framework, errors })
 }
@@ -136,7 +136,8 @@ fn policy_view(policy: &RunPolicy) -> Policy {
     let gang = policy.scheduling_policy.as_ref();
     Policy {
         clean: CleanPodPolicy::parse(policy.clean_pod_policy.as_deref()),
-        ttl: policy.ttl_seconds_after_finished.map(i64::from),
+        // Less than no time is none.
+        ttl: policy.ttl_seconds_after_finished.map(|seconds| i64::from(seconds.max(0))),
         deadline: policy.active_deadline_seconds,
         backoff_limit: policy.backoff_limit.map(|n| u32::try_from(n).unwrap_or(0)),
         suspend: policy.suspend.unwrap_or(false),

@@ -24,6 +24,8 @@ pub struct ExtraView {
     pub uid: Box<str>,
     /// True once it is being deleted.
     pub deleting: bool,
+    /// False when it does not have the label that the watch selects on: another operator made it.
+    pub labelled: bool,
     /// Everything but its metadata.
     pub content: Arc<Value>,
 }
@@ -36,7 +38,14 @@ impl ExtraView {
             members.insert("status".into(), json!({ "phase": "Inqueue" }));
         }
         let name = child.name.as_str().into();
-        Self { what: child.what, name, uid: "".into(), deleting: false, content: Arc::new(content) }
+        Self {
+            what: child.what,
+            name,
+            uid: "".into(),
+            deleting: false,
+            labelled: true,
+            content: Arc::new(content),
+        }
     }
 }
 

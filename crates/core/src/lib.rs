@@ -41,7 +41,7 @@ pub use framework::{Facts, Framework, Gate, Verdict};
 pub use job::{JobView, Policy, Role, Slot};
 pub use kind::Kind;
 pub use plan::{Plan, plan};
-pub use pod::{Cause, ContainerState, ContainerView, Phase, PodView, Waits, WaitsOn};
+pub use pod::{Cause, ContainerState, ContainerView, End, Phase, PodView, Waits, WaitsOn};
 pub use record::Record;
 pub use report::{Notice, Report};
 pub use seen::{

@@ -110,8 +110,37 @@ pub struct ContainerView {
     pub init: bool,
     /// What it does now.
     pub state: ContainerState,
+    /// How it ended before it was started again, or was to be.
+    pub last: Option<Box<End>>,
     /// How often the kubelet started it again in place.
     pub restarts: u32,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Its exit code.
+    pub exit: i32,
+    /// `OOMKilled`, `Error`, …
+    pub reason: Option<Box<str>>,
+}
+
+impl ContainerView {
+    /// Exit code and reason of the end it is in, or waits to be started after.
+    pub fn end(&self) -> Option<(i32, Option<&str>)> {
+        match &self.state {
+            ContainerState::Terminated { exit, reason, .. } => Some((*exit, reason.as_deref())),
+            ContainerState::Waiting { .. } => {
+                self.last.as_deref().map(|end| (end.exit, end.reason.as_deref()))
+            }
+            ContainerState::Running => None,
+        }
+    }
+
+    /// True when it ended badly and does not run.
+    pub fn has_failed(&self) -> bool {
+        self.end().is_some_and(|(exit, _)| exit != 0)
+    }
 }
 
 /// What a container does now.
@@ -199,14 +228,16 @@ impl PodView {
                 Cause::Evicted
             }
             (Some(reason), _) if refused(reason) => Cause::Refused,
-            _ if self.ran_out_of_memory() => Cause::OutOfMemory,
+            _ if self.any_ended("OOMKilled") => Cause::OutOfMemory,
+            // Nobody saw how it ended: the node was down, or lost what watched over it.
+            _ if self.any_ended("ContainerStatusUnknown") => Cause::NodeLost,
             _ => Cause::Application,
         }
     }
 
-    fn ran_out_of_memory(&self) -> bool {
+    fn any_ended(&self, how: &str) -> bool {
         self.containers.iter().any(|c| {
-            matches!(&c.state, ContainerState::Terminated { reason: Some(reason), .. } if &**reason == "OOMKilled")
+            matches!(&c.state, ContainerState::Terminated { reason: Some(reason), .. } if &**reason == how)
         })
     }
 
@@ -216,7 +247,7 @@ impl PodView {
     /// that uses up a budget of N has already happened.
     pub fn ends_in_place(&self, policy: RestartPolicy) -> u32 {
         let down = u32::try_from(self.down(policy).count()).unwrap_or(u32::MAX);
-        self.restarts_in_place().saturating_add(down)
+        self.restarts_of(policy).saturating_add(down)
     }
 
     /// True when a container has ended and the kubelet is about to start it again.
@@ -255,6 +286,15 @@ impl PodView {
     /// How often the kubelet started containers of this pod again.
     pub fn restarts_in_place(&self) -> u32 {
         self.containers.iter().fold(0, |sum, c| sum.saturating_add(c.restarts))
+    }
+
+    /// How often that was the program's doing. What is restarted although the policy does not say so is beside it:
+    /// sidecars, whose ends are nobody's failure.
+    pub fn restarts_of(&self, policy: RestartPolicy) -> u32 {
+        match policy {
+            RestartPolicy::Always | RestartPolicy::OnFailure => self.restarts_in_place(),
+            RestartPolicy::Never | RestartPolicy::ExitCode => 0,
+        }
     }
 
     /// How long it ran and when it ended, from its containers.
@@ -309,13 +349,39 @@ mod tests {
             deleting: deleting.map(at),
             reason: None,
             disruption: None,
-            containers: Box::new([ContainerView { name: "c".into(), init: false, state, restarts: 2 }]),
+            containers: Box::new([ContainerView {
+                name: "c".into(),
+                init: false,
+                state,
+                last: None,
+                restarts: 2,
+            }]),
             node: None,
             waits: None,
             gang: None,
             tracked: false,
             active_deadline: None,
         }
+    }
+
+    #[test]
+    fn restarts_of_what_may_not_be_restarted_are_those_of_sidecars() {
+        let pod = ended(0, 10, None);
+        assert_eq!(
+            (pod.ends_in_place(RestartPolicy::Never), pod.restarts_of(RestartPolicy::ExitCode)),
+            (0, 0)
+        );
+        assert_eq!(pod.ends_in_place(RestartPolicy::OnFailure), 2);
+    }
+
+    #[test]
+    fn an_end_that_nobody_saw_is_no_failure_of_the_program() {
+        let mut pod = ended(137, 10, None);
+        assert_eq!(pod.cause(), Cause::Application);
+        if let ContainerState::Terminated { reason, .. } = &mut pod.containers[0].state {
+            *reason = Some("ContainerStatusUnknown".into());
+        }
+        assert_eq!(pod.cause(), Cause::NodeLost);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use trainyard_api::labels::{self, managed_by};
 use trainyard_api::{ReplicaSpec, ReplicaSpecs, RestartPolicy, RunPolicy};
 
 use crate::field_error::FieldError;
-use crate::framework::Framework;
+use crate::framework::{Facts, Framework};
 use crate::job::{JobView, Slot};
 use crate::kind::Kind;
 use crate::names;
@@ -72,7 +72,6 @@ pub(crate) fn run_policy(policy: &RunPolicy) -> Vec<FieldError> {
         errors.push(FieldError::not_supported("spec.runPolicy.managedBy", by, &known));
     }
     let numbers = [
-        ("ttlSecondsAfterFinished", policy.ttl_seconds_after_finished.map(i64::from)),
         ("activeDeadlineSeconds", policy.active_deadline_seconds),
         ("backoffLimit", policy.backoff_limit.map(i64::from)),
     ];
@@ -103,9 +102,15 @@ pub(crate) fn annotations(job: &JobView) -> Vec<FieldError> {
     errors
 }
 
-/// Rules about the name: it is part of the names of all replicas.
-pub(crate) fn name(job: &JobView) -> Vec<FieldError> {
-    let detail = if let Some(why) = names::dns1035_error(&job.name) {
+/// Rules about the name: it is part of the names of all replicas, and of their services where they have them.
+pub(crate) fn name(facts: &Facts, job: &JobView) -> Vec<FieldError> {
+    let detail = if !facts.services {
+        let spare = job.name.len().saturating_sub(names::MAX_LABEL);
+        if spare == 0 {
+            return Vec::new();
+        }
+        format!("it is the value of a label, which has at most 63 characters: use {spare} fewer")
+    } else if let Some(why) = names::dns1035_error(&job.name) {
         format!("should match: {why}")
     } else if let Some(child) = longest_child(job).filter(|child| child.len() > names::MAX_LABEL) {
         let spare = child.len() - names::MAX_LABEL;

@@ -108,6 +108,10 @@ impl Api {
         self.call(request(Method::POST, path, Some(JSON), encode(body)?)?).await
     }
 
+    pub(crate) async fn update(&self, path: &str, body: &impl serde::Serialize) -> Result<Answer, Error> {
+        self.call(request(Method::PUT, path, Some(JSON), encode(body)?)?).await
+    }
+
     pub(crate) async fn merge_patch(
         &self,
         path: &str,

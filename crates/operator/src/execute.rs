@@ -15,6 +15,8 @@ use crate::queue::Key;
 use crate::shell::Shell;
 use crate::sinks::{self, ChildResource, EXTRAS, Learnt, PODS, SERVICES};
 
+mod beside;
+
 /// The job that actions are carried out for.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
@@ -145,6 +147,10 @@ async fn perform(shell: &Shell, target: &Target, action: Action) -> Effect {
             let result = delete(shell, what, &path, &uid, force).await;
             Effect { verb: Verb::Delete, kind: what.kind, name, result }
         }
+        Action::Amend { what, name, uid, patch } if extra(what).is_some() => {
+            let result = beside::amend(shell, what, namespace, (&name, &uid), &patch).await;
+            Effect { verb: Verb::Amend, kind: what.kind, name, result }
+        }
         Action::Amend { what, name, uid, patch } => {
             let path = api::child(what, namespace, &name);
             let answer = shell.api.merge_patch(&path, &patch).await;
@@ -212,12 +218,8 @@ fn refusal(child: &Child, code: u16, message: String) -> Refusal {
 /// Something of the wanted name is there. If it is ours, all is well: it may have been created by a request whose
 /// answer was lost, or have lost the labels that it is watched by.
 async fn claim(shell: &Shell, target: &Target, child: &Child) -> Result<Did, NotCreated> {
-    let path = api::child(child.what, &target.key.namespace, &child.name);
-    let answer = shell.api.get(&path).await.map_err(|error| NotCreated::Passing(text(&error)))?;
-    if !answer.code.is_success() {
-        return Err(NotCreated::Passing(answer.message()));
-    }
-    let Some(learnt) = learn(shell, child.what, answer.text()) else {
+    let there = look(shell, target, child).await.map_err(NotCreated::Passing)?;
+    let Some(learnt) = learn(shell, child.what, &there) else {
         return Err(NotCreated::Passing(format!("{} {} cannot be read", child.what.kind, child.name)));
     };
     if learnt.owner.as_deref() != Some(&*target.uid) {
@@ -233,6 +235,18 @@ async fn claim(shell: &Shell, target: &Target, child: &Child) -> Result<Did, Not
     }
     // The watch has passed it: it is about to be told that it is gone.
     Err(NotCreated::Passing(format!("{} {} is gone again", child.what.kind, child.name)))
+}
+
+/// The object that has the name of a child, as text.
+async fn look(shell: &Shell, target: &Target, child: &Child) -> Result<String, String> {
+    let namespace = &target.key.namespace;
+    if extra(child.what).is_some() {
+        let found = beside::find(shell, child.what, namespace, &child.name).await?;
+        return found.map(|object| object.to_string()).ok_or_else(|| "it is gone again".to_owned());
+    }
+    let path = api::child(child.what, namespace, &child.name);
+    let answer = shell.api.get(&path).await.map_err(|error| text(&error))?;
+    if answer.code.is_success() { Ok(answer.text().to_owned()) } else { Err(answer.message()) }
 }
 
 async fn delete(

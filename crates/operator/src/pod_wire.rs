@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use trainyard_core::{ContainerState, ContainerView, Kind, Phase, PodView, Waits, WaitsOn};
+use trainyard_core::{ContainerState, ContainerView, End, Kind, Phase, PodView, Waits, WaitsOn};
 
 use crate::wire::Meta;
 
@@ -47,6 +47,13 @@ struct Container {
     name: Box<str>,
     restart_count: i64,
     state: Option<State>,
+    last_state: Option<LastState>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LastState {
+    terminated: Option<Terminated>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -161,7 +168,9 @@ fn containers(init: Option<Vec<Container>>, main: Option<Vec<Container>>) -> Box
 impl Container {
     fn view(self, init: bool) -> ContainerView {
         let restarts = u32::try_from(self.restart_count.max(0)).unwrap_or(u32::MAX);
-        ContainerView { name: self.name, init, state: self.state.unwrap_or_default().view(), restarts }
+        let last = self.last_state.and_then(|last| last.terminated);
+        let last = last.map(|end| Box::new(End { exit: end.exit_code, reason: end.reason }));
+        ContainerView { name: self.name, init, state: self.state.unwrap_or_default().view(), last, restarts }
     }
 }
 

@@ -108,37 +108,37 @@ pub(crate) static SERVICES: ChildResource<ServiceView> =
 pub(crate) static EXTRAS: [ChildResource<ExtraView>; 7] = [
     ChildResource {
         what: &Resource::CONFIG_MAP,
-        read: |raw, _| wire::extra(&Resource::CONFIG_MAP, raw),
+        read: |raw, kinds| wire::extra(&Resource::CONFIG_MAP, raw, kinds),
         cache: |shell| shell.extras(|extras| &extras.config_maps),
     },
     ChildResource {
         what: &Resource::SERVICE_ACCOUNT,
-        read: |raw, _| wire::extra(&Resource::SERVICE_ACCOUNT, raw),
+        read: |raw, kinds| wire::extra(&Resource::SERVICE_ACCOUNT, raw, kinds),
         cache: |shell| shell.extras(|extras| &extras.accounts),
     },
     ChildResource {
         what: &Resource::ROLE,
-        read: |raw, _| wire::extra(&Resource::ROLE, raw),
+        read: |raw, kinds| wire::extra(&Resource::ROLE, raw, kinds),
         cache: |shell| shell.extras(|extras| &extras.roles),
     },
     ChildResource {
         what: &Resource::ROLE_BINDING,
-        read: |raw, _| wire::extra(&Resource::ROLE_BINDING, raw),
+        read: |raw, kinds| wire::extra(&Resource::ROLE_BINDING, raw, kinds),
         cache: |shell| shell.extras(|extras| &extras.bindings),
     },
     ChildResource {
         what: &Resource::AUTOSCALER,
-        read: |raw, _| wire::extra(&Resource::AUTOSCALER, raw),
+        read: |raw, kinds| wire::extra(&Resource::AUTOSCALER, raw, kinds),
         cache: |shell| shell.extras(|extras| &extras.autoscalers),
     },
     ChildResource {
         what: &Resource::VOLCANO_GANG,
-        read: |raw, _| wire::extra(&Resource::VOLCANO_GANG, raw),
+        read: |raw, kinds| wire::extra(&Resource::VOLCANO_GANG, raw, kinds),
         cache: |shell| shell.extras(|extras| &extras.volcano_gangs),
     },
     ChildResource {
         what: &Resource::PLUGINS_GANG,
-        read: |raw, _| wire::extra(&Resource::PLUGINS_GANG, raw),
+        read: |raw, kinds| wire::extra(&Resource::PLUGINS_GANG, raw, kinds),
         cache: |shell| shell.extras(|extras| &extras.plugins_gangs),
     },
 ];

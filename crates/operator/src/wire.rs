@@ -183,7 +183,11 @@ pub(crate) fn service(raw: &str) -> Result<(Meta, ServiceView), serde_json::Erro
 }
 
 /// Any other child as it comes in.
-pub(crate) fn extra(what: &'static Resource, raw: &str) -> Result<(Meta, ExtraView), serde_json::Error> {
+pub(crate) fn extra(
+    what: &'static Resource,
+    raw: &str,
+    kinds: &[&'static Kind],
+) -> Result<(Meta, ExtraView), serde_json::Error> {
     let meta = meta(raw)?;
     let mut content: Value = serde_json::from_str(raw)?;
     if let Some(members) = content.as_object_mut() {
@@ -194,6 +198,7 @@ pub(crate) fn extra(what: &'static Resource, raw: &str) -> Result<(Meta, ExtraVi
         name: meta.name.clone(),
         uid: meta.uid.clone(),
         deleting: meta.deletion_timestamp.is_some(),
+        labelled: meta.is_labelled(kinds),
         content: Arc::new(content),
     };
     Ok((meta, view))

@@ -134,6 +134,8 @@ impl World {
         let child = Command::new(BIN)
             .args(["operator", "--webhook-server-port", &port.to_string(), "--kubeconfig"])
             .arg(self.home.path().join("kubeconfig"))
+            // With Trainyard's own helper launchers need a right that the peer's role has not.
+            .arg("--mpi-kubectl-delivery-image=kubectl")
             .env_remove("KUBEFLOW_NAMESPACE")
             .env("MY_POD_NAMESPACE", "kubeflow")
             .stdin(Stdio::null())
@@ -243,6 +245,34 @@ async fn warnings(rest: &Rest, kind: &Kind, job: &Value) -> Vec<String> {
     response.headers().get_all("warning").iter().map(|value| value.to_str().unwrap().to_owned()).collect()
 }
 
+/// The role of the training-operator grants neither `get` nor `patch` for the ConfigMap of an MPIJob, and the
+/// training-operator gives it no label: it is found, labelled and kept up to date all the same.
+async fn keeps_what_another_operator_made(world: &World) {
+    let account = json!({ "metadata": { "name": "default" }, "automountServiceAccountToken": false });
+    world.rest.post("/api/v1/namespaces/default/serviceaccounts", &account).await.unwrap();
+    let kind = kind("mpijobs");
+    let mut mpi = job(kind, "Worker", "i");
+    let specs = &mut mpi["spec"][kind.replica_specs];
+    specs["Launcher"] = specs["Worker"].clone();
+    mpi["spec"]["runPolicy"]["suspend"] = json!(false);
+    mpi["metadata"]["name"] = json!("m");
+    world.rest.post(&jobs(kind), &mpi).await.unwrap();
+    let config = "/api/v1/namespaces/default/configmaps/m-config";
+    eventually("its ConfigMap", async || world.rest.get(config).await.is_ok()).await;
+    let label = "training.kubeflow.org/operator-name";
+    world.rest.merge(config, &json!({ "metadata": { "labels": { label: null } } })).await.unwrap();
+    let is_labelled = async || world.rest.get(config).await.unwrap()["metadata"]["labels"][label].is_string();
+    eventually("the label", is_labelled).await;
+    let worker = "/api/v1/namespaces/default/pods/m-worker-0/status";
+    let runs = json!({ "status": { "phase": "Running" } });
+    eventually("its worker", async || world.rest.merge(worker, &runs).await.is_ok()).await;
+    eventually("the worker in the ConfigMap", async || {
+        let config = world.rest.get(config).await.unwrap();
+        text(&config, "/data/discover_hosts.sh").contains("m-worker-0")
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_server_asks_the_operators_and_certificates_are_replaced_while_they_run() {
     let Some(world) = World::start().await else { return };
@@ -251,6 +281,7 @@ async fn a_real_server_asks_the_operators_and_certificates_are_replaced_while_th
     world.believed(&first).await;
     world.denies().await;
     admits(&world).await;
+    keeps_what_another_operator_made(&world).await;
 
     // Spoilt: the server's certificate is made again, by the same authority.
     let mut spoilt = json!(first);

@@ -45,7 +45,7 @@ pub(crate) fn pod(
         draft.push_finalizer(labels::TRACKING);
     }
     let net = Net::new(job, options, record.ports);
-    draft.set_spec("restartPolicy", restart_in_place(framework, job, slot, &net).of_pod());
+    draft.set_spec("restartPolicy", restart_in_place(framework, job, slot, record, &net).of_pod());
     framework.wire(job, slot, &net, &mut draft);
     if let Some(scheduler) = &options.gang {
         gang::decorate(scheduler, job, &slot.role.label, &mut draft);
@@ -65,10 +65,14 @@ fn restart_in_place(
     framework: &dyn Framework,
     job: &JobView,
     slot: Slot<'_>,
+    record: &Record,
     net: &Net<'_>,
 ) -> RestartPolicy {
     let moves = framework.needs_new_port() && net.host_port(slot).is_some();
+    let is_last = job.policy.backoff_limit.is_some_and(|limit| record.restarts >= limit);
     match slot.role.restart {
+        // The first restart in place is immediate: nobody could stop one that the limit does not allow.
+        RestartPolicy::OnFailure if is_last => RestartPolicy::Never,
         // A container that comes back alone would be of the old attempt among those of the new one.
         RestartPolicy::OnFailure if job.restarts_as_one() => RestartPolicy::Never,
         RestartPolicy::OnFailure if moves && is_leader(framework.facts(), job, slot) => RestartPolicy::Never,

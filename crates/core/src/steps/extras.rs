@@ -1,6 +1,7 @@
 //! What the framework needs beside pods and services: created before the pods, kept as it should be.
 
 use serde_json::{Value, json};
+use trainyard_api::labels;
 use trainyard_api::reasons::suffix;
 
 use crate::action::{Action, Child, Resource, Why};
@@ -32,7 +33,7 @@ pub(crate) fn settle(draft: &mut Draft<'_>, want: &Child) -> bool {
         Some(view) if view.deleting => false,
         Some(view) => {
             let content = extra::content(want);
-            if !extra::covers(&view.content, &content) {
+            if !extra::covers(&view.content, &content) || !is_watched(view) {
                 amend(draft, view, content);
             }
             true
@@ -45,6 +46,12 @@ pub(crate) fn settle(draft: &mut Draft<'_>, want: &Child) -> bool {
             false
         }
     }
+}
+
+/// Whether its changes are told. One that another operator made for the job lacks the label; accounts may not be changed
+/// by the role of that operator, and nothing is read of them.
+fn is_watched(view: &ExtraView) -> bool {
+    view.labelled || *view.what == Resource::SERVICE_ACCOUNT
 }
 
 /// An account that somebody else made is as good as one of ours: users name their own.
@@ -60,7 +67,8 @@ pub(crate) fn find<'a>(draft: &Draft<'a>, what: &Resource, name: &str) -> Option
 }
 
 fn amend(draft: &mut Draft<'_>, view: &ExtraView, content: Value) {
-    let mut patch = json!({ "metadata": { "uid": &*view.uid } });
+    let labels = json!({ labels::OPERATOR_NAME: draft.job().kind.controller });
+    let mut patch = json!({ "metadata": { "uid": &*view.uid, "labels": labels } });
     if let (Some(patch), Value::Object(content)) = (patch.as_object_mut(), content) {
         patch.extend(content);
     }

@@ -85,11 +85,12 @@ fn fatal(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)]) -> Option<Fatal> {
     let container = draft.framework.facts().container;
     slots.iter().find_map(|(slot, pod)| {
         let role = slot.role.name.as_str();
-        if draft.framework.tolerates(draft.job(), role) || pod.cause() == Cause::PortTaken {
+        if pod.cause() == Cause::PortTaken {
             return None;
         }
+        let tolerated = draft.framework.tolerates(draft.job(), role);
         match slot.role.restart {
-            RestartPolicy::Never if ended_badly(pod) => {
+            RestartPolicy::Never if ended_badly(pod) && !tolerated => {
                 Some(Fatal::Failure(ending::failed_message(draft, role, draft.tally.of(role).failed)))
             }
             RestartPolicy::ExitCode if pod.phase == Phase::Failed && !pod.ended_by_deletion() => {
@@ -137,6 +138,13 @@ fn budget_is_over(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)], lost: &[Los
     used.saturating_add(cost_of(draft, lost)) > limit
 }
 
+/// True when restarts alone, those of the kubelet among them, are more than the user allowed.
+pub(crate) fn budget_is_used_up(draft: &Draft<'_>) -> bool {
+    let slots: Vec<(Slot<'_>, &PodView)> =
+        draft.job().slots().filter_map(|slot| Some((slot, draft.slots.pod(slot)?))).collect();
+    budget_is_over(draft, &slots, &[])
+}
+
 fn cost_of(draft: &Draft<'_>, lost: &[Loss<'_>]) -> u32 {
     let costs = lost.iter().map(|loss| loss.cost);
     if restarts_as_one(draft, lost) { costs.max().unwrap_or(0) } else { costs.fold(0, u32::saturating_add) }
@@ -163,12 +171,12 @@ fn restarts_as_one(draft: &Draft<'_>, lost: &[Loss<'_>]) -> bool {
 fn replace(draft: &mut Draft<'_>, slots: &[(Slot<'_>, &PodView)], lost: &[Loss<'_>]) {
     let cost = cost_of(draft, lost);
     if restarts_as_one(draft, lost) {
-        let in_place = slots.iter().map(|(_, pod)| pod.restarts_in_place());
+        let in_place = slots.iter().map(|(slot, pod)| pod.restarts_of(slot.role.restart));
         draft.record.restarts =
             in_place.fold(draft.record.restarts.saturating_add(cost), u32::saturating_add);
         draft.record.start_attempt(draft.record.attempt.saturating_add(1));
     } else {
-        let in_place = lost.iter().map(|loss| loss.pod.restarts_in_place());
+        let in_place = lost.iter().map(|loss| loss.pod.restarts_of(loss.slot.role.restart));
         draft.record.restarts =
             in_place.fold(draft.record.restarts.saturating_add(cost), u32::saturating_add);
         for loss in lost {

@@ -3,10 +3,12 @@
 use trainyard_api::reasons::suffix;
 use trainyard_api::{ConditionStatus, ReplicaStatus};
 
-use crate::conditions::{is_true, types};
+use crate::conditions::{self, is_true, types};
 use crate::framework::Verdict;
+use crate::job::Slot;
 use crate::names;
 use crate::plan::{Draft, Flow};
+use crate::pod::{Phase, PodView};
 use crate::report::Notice;
 use crate::steps::ending;
 
@@ -16,10 +18,32 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         if draft.set_condition(types::RESTARTING, ConditionStatus::TRUE, suffix::RESTARTING, &message) {
             draft.tell(Notice::warning(draft.job().kind.reason(suffix::RESTARTING), message));
         }
+    } else if none_runs(draft) {
+        conditions::lower(&mut draft.status, types::RUNNING);
     } else if draft.framework.verdict(draft.job(), &draft.tally) == Verdict::Running {
         running(draft);
     }
     Flow::Go
+}
+
+/// The job was running, and none of its replicas is.
+fn none_runs(draft: &Draft<'_>) -> bool {
+    is_true(&draft.status, types::RUNNING) && !draft.tally.any_active()
+}
+
+/// Some replicas are done before the others have begun: nothing is restarted.
+fn between_replicas(draft: &Draft<'_>) -> bool {
+    let (job, tally) = (draft.job(), &draft.tally);
+    let (done, others): (Vec<_>, Vec<_>) =
+        job.slots().partition(|slot| tally.slot_succeeded(&slot.role.name, slot.index));
+    let begins = |slot: &Slot<'_>| {
+        let first = draft.record.incarnation(&slot.role.name, slot.index) == 0;
+        let new = |pod: &PodView| {
+            pod.phase == Phase::Pending && pod.deleting.is_none() && pod.restarts_in_place() == 0
+        };
+        first && draft.slots.pod(*slot).is_none_or(new)
+    };
+    !done.is_empty() && others.iter().all(begins)
 }
 
 /// Writes the counts of every role.
@@ -59,6 +83,6 @@ fn restarting(draft: &Draft<'_>) -> Option<String> {
         let (kind, name) = (job.kind.name, &job.name);
         return Some(format!("{kind} {name} is restarting because {failed} {role} replica(s) failed."));
     }
-    let gone = is_true(&draft.status, types::RUNNING) && !draft.tally.any_active();
+    let gone = none_runs(draft) && !between_replicas(draft);
     gone.then(|| format!("{} {} is restarting because its pods are gone.", job.kind.name, job.name))
 }

@@ -7,8 +7,8 @@ use crate::action::{Action, Resource, Why};
 use crate::conditions::is_finished;
 use crate::job::add_seconds;
 use crate::plan::{Draft, Flow};
-use crate::pod::Phase;
-use crate::steps::extras;
+use crate::pod::{Phase, PodView};
+use crate::steps::{extras, restart};
 
 /// The smallest deadline a pod can have.
 const PASSED: i64 = 1;
@@ -58,13 +58,19 @@ fn clean_up(draft: &mut Draft<'_>) {
 
 /// Nothing starts again after the end, also where pods are kept: a pod whose container is down and would be restarted
 /// in place is given a deadline that has passed. The kubelet then leaves it alone, log and all; otherwise it would go on
-/// restarting it far beyond any limit.
+/// restarting it far beyond any limit. Where the limit was reached, that holds for what the kubelet has restarted
+/// meanwhile, too.
 fn stop_restarts(draft: &mut Draft<'_>) {
     if draft.job().policy.clean != CleanPodPolicy::None {
         return;
     }
+    let over = restart::budget_is_used_up(draft);
     for slot in draft.job().slots() {
-        let Some(pod) = draft.slots.pod(slot).filter(|pod| pod.is_down(slot.role.restart)) else { continue };
+        let goes_on = |pod: &&PodView| {
+            let again = over && pod.restarts_in_place() > 0 && !pod.phase.is_over();
+            again || pod.is_down(slot.role.restart)
+        };
+        let Some(pod) = draft.slots.pod(slot).filter(goes_on) else { continue };
         if pod.deleting.is_some() || pod.active_deadline == Some(PASSED) {
             continue;
         }

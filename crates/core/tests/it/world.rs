@@ -298,7 +298,7 @@ impl World {
     fn create_extra(&mut self, child: &Child) {
         let uid = self.uid();
         let (name, content) = (child.name.as_str().into(), Arc::new(child.body.clone()));
-        let view = ExtraView { what: child.what, name, uid, deleting: false, content };
+        let view = ExtraView { what: child.what, name, uid, deleting: false, labelled: true, content };
         self.state.extras.entry((child.what.kind, child.name.clone())).or_insert(view);
     }
 
@@ -315,6 +315,7 @@ impl World {
             name: self.framework().facts().container.into(),
             init: false,
             state: ContainerState::Waiting { reason: None },
+            last: None,
             restarts: 0,
         };
         let view = PodView {

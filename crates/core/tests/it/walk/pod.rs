@@ -182,6 +182,7 @@ impl Pod {
                 name: container.into(),
                 init: false,
                 state,
+                last: None,
                 restarts: self.restarts.into(),
             }]),
             node: None,

@@ -36,9 +36,9 @@ const ROWS: &[Row] = &[
     (
         "Created ~ Running",
         "Created ~ Running=False",
-        "the spec is invalid, and none of the pods that live runs",
+        "none of the pods that live runs: the spec is invalid, or some replicas are done before the others have begun",
     ),
-    ("Created ~ Running=False", "Created ~ Running", "a pod runs again, and the spec is valid again"),
+    ("Created ~ Running=False", "Created ~ Running", "a pod runs, and the spec is valid"),
     ("Created ~ Running=False", "Created ~ Restarting", "a replica failed and is replaced"),
     ("Created ~ Running=False", "Created ~ Running=False Succeeded", "what decides has succeeded"),
     ("Created ~ Running=False", "Created ~ Running=False Failed", "as from Running"),

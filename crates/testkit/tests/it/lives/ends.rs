@@ -1,6 +1,8 @@
 //! To Succeeded and to Failed.
 
-use trainyard_testkit::{Crds, Plane, PodInfo, PodScript, pytorch, tf};
+use std::time::Duration;
+
+use trainyard_testkit::{Crds, End, Exit, Plane, PodInfo, PodScript, jax, mpi, pytorch, tf};
 
 use crate::support::{plane, seconds};
 
@@ -13,6 +15,13 @@ crate::under_both!(
     a_finished_worker_is_not_run_again,
     a_short_life_shows_running,
     every_replica_is_created_once,
+    a_limit_of_zero_leaves_the_node_nothing_to_restart,
+    what_was_restarted_beyond_the_limit_is_stopped,
+    replicas_that_are_done_early_restart_nothing,
+    what_is_beyond_the_replicas_of_a_job_that_is_done_goes,
+    a_time_to_live_below_zero_is_none,
+    an_exit_code_that_means_failure_fails_dynamic_workers_too,
+    an_mpi_job_may_have_a_name_that_no_service_may_have,
 );
 
 /// Leaders end well after a minute, the others serve for ever.
@@ -149,4 +158,97 @@ async fn every_replica_is_created_once(crds: Crds) {
     assert_eq!(pods.len(), 9);
     assert!(plane.history().overlaps().is_empty());
     assert_eq!(plane.operator_failure(), None);
+}
+
+async fn a_limit_of_zero_leaves_the_node_nothing_to_restart(crds: Crds) {
+    let plane = plane(crds, |_| PodScript::exits(1, 5)).await;
+    plane.create(pytorch("a").workers(1).restart("OnFailure").policy("backoffLimit", 0)).await;
+    plane.finished("a").await;
+    plane.pass(Duration::from_secs(600)).await;
+    assert_eq!(plane.history().count("a-worker-0"), 1);
+    let pods = plane.pods().await;
+    assert_eq!(pods[0]["spec"]["restartPolicy"], "Never");
+    assert_eq!(pods[0]["status"]["phase"], "Failed", "its log can be read");
+}
+
+/// A node restarts a container at once the first time, so several can be restarted before anybody counts them.
+async fn what_was_restarted_beyond_the_limit_is_stopped(crds: Crds) {
+    let once = |_: &PodInfo| {
+        let exit = |seconds: u64, code: i32| Exit { after: Duration::from_secs(seconds), code };
+        PodScript { end: End::Exits(vec![exit(5, 1), exit(1_000_000, 0)]), ..PodScript::runs() }
+    };
+    let plane = plane(crds, once).await;
+    let job = pytorch("a").workers(3).restart("OnFailure").policy("cleanPodPolicy", "None");
+    plane.create(job.policy("backoffLimit", 1)).await;
+    plane.until("all run", |w| w.in_phase("a", "Running") == 3).await;
+    plane.stop_operator().await;
+    let restarted = |pod: &&&serde_json::Value| pod["status"]["containerStatuses"][0]["restartCount"] == 1;
+    plane.until("all were restarted", |w| w.pods("a").iter().filter(restarted).count() == 3).await;
+    plane.start_operator().await;
+    let world = plane.finished("a").await;
+    assert!(world.is("a", "Failed"), "{}", world.shape("a"));
+    plane.until("nothing runs any more", |w| w.in_phase("a", "Failed") == 3).await;
+}
+
+async fn replicas_that_are_done_early_restart_nothing(crds: Crds) {
+    let plane = plane(crds, |pod| match pod.slot().as_str() {
+        "worker-0" => PodScript::exits(0, 5),
+        _ => PodScript::exits(0, 5).starts_after(60),
+    })
+    .await;
+    plane.create(jax("a").workers(2)).await;
+    let world = plane.finished("a").await;
+    assert_eq!(
+        world.shapes("a"),
+        [
+            "",
+            "Created=T",
+            "Created=T Running=T",
+            "Created=T Running=F",
+            "Created=T Running=T",
+            "Created=T Running=F Succeeded=T"
+        ]
+    );
+    let reasons = plane.event_reasons("a").await;
+    assert!(!reasons.iter().any(|reason| reason == "JAXJobRestarting"), "{reasons:?}");
+}
+
+async fn what_is_beyond_the_replicas_of_a_job_that_is_done_goes(crds: Crds) {
+    let plane = plane(crds, |pod| match pod.slot().as_str() {
+        "worker-0" => PodScript::exits(0, 5),
+        _ => PodScript::runs(),
+    })
+    .await;
+    plane.create(jax("a").workers(3).policy("cleanPodPolicy", "None")).await;
+    plane.until("one is done", |w| w.in_phase("a", "Succeeded") == 1).await;
+    let one = serde_json::json!({ "spec": { "jaxReplicaSpecs": { "Worker": { "replicas": 1 } } } });
+    plane.patch("JAXJob", "a", one).await;
+    let world = plane.finished("a").await;
+    assert!(world.is("a", "Succeeded"), "{}", world.shape("a"));
+    plane.until("one pod, one service", |w| w.pods("a").len() == 1 && w.services("a").len() == 1).await;
+}
+
+async fn a_time_to_live_below_zero_is_none(crds: Crds) {
+    let plane = plane(crds, |_| PodScript::exits(0, 60)).await;
+    plane.create(pytorch("a").workers(1).policy("ttlSecondsAfterFinished", -1)).await;
+    plane.until("it runs", |w| w.is("a", "Running")).await;
+    plane.until("it is over and gone", |w| w.job("a").is_none()).await;
+    assert_eq!(plane.history().count("a-worker-0"), 1);
+}
+
+async fn an_exit_code_that_means_failure_fails_dynamic_workers_too(crds: Crds) {
+    let plane = plane(crds, |_| PodScript::exits(1, 5)).await;
+    let job = tf("a").workers(2).ps(1).restart("ExitCode").set("/spec/enableDynamicWorker", true);
+    plane.create(job).await;
+    let world = plane.finished("a").await;
+    assert!(world.is("a", "Failed"), "{}", world.shape("a"));
+}
+
+async fn an_mpi_job_may_have_a_name_that_no_service_may_have(crds: Crds) {
+    let plane = plane(crds, |_| PodScript::runs()).await;
+    for name in ["0.a", &"long-".repeat(11)] {
+        let name = name.trim_end_matches('-');
+        plane.create(mpi(name).launcher().workers(1)).await;
+        plane.until("it runs", |w| w.is(name, "Running")).await;
+    }
 }

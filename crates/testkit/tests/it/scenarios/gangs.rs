@@ -12,6 +12,7 @@ crate::under_both!(
     scenario_37_without_the_definition,
     scenario_38_scheduler_plugins,
     scenario_38_a_partial_gang_by_priority,
+    a_gang_that_another_operator_made_is_watched,
 );
 
 const VOLCANO: &str = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups";
@@ -163,4 +164,20 @@ async fn scenario_38_a_partial_gang_by_priority(crds: Crds) {
     gang(&plane, PLUGINS, |group| cpu(group) == "11").await;
     plane.rest().delete(&format!("{CLASSES}/everybody"), &json!({})).await.unwrap();
     gang(&plane, PLUGINS, |group| cpu(group) == "20").await;
+}
+
+/// It lacks the label that ours are watched by: whether its scheduler lets it in would never be told.
+async fn a_gang_that_another_operator_made_is_watched(crds: Crds) {
+    let plane = volcano(crds).await;
+    plane.create(pytorch("a").workers(2)).await;
+    gang(&plane, VOLCANO, |group| group["spec"]["minMember"] == 2).await;
+    plane.stop_operator().await;
+    let label = "training.kubeflow.org/operator-name";
+    let none = json!({ "metadata": { "labels": { label: null } }, "spec": { "queue": "kept" } });
+    plane.rest().merge(&format!("{VOLCANO}/a"), &none).await.unwrap();
+    plane.start_operator().await;
+    let group = gang(&plane, VOLCANO, |group| group["metadata"]["labels"][label].is_string()).await;
+    assert_eq!(group["spec"]["queue"], "kept");
+    admit(&plane).await;
+    plane.until("both run", |w| w.in_phase("a", "Running") == 2).await;
 }
