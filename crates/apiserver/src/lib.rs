@@ -46,6 +46,7 @@ mod tables;
 mod types;
 mod wire;
 mod workloads;
+pub mod yaml;
 
 pub use admission::{Judge, Validator};
 pub use extension::{Extension, ExtensionResource};

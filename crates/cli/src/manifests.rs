@@ -40,7 +40,7 @@ pub(crate) fn read(path: &str) -> anyhow::Result<Vec<Manifest>> {
         text = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
     }
     let documents: Vec<Value> =
-        serde_saphyr::from_multiple(&text).with_context(|| format!("{path} is not YAML"))?;
+        trainyard_host::yaml::documents(&text).with_context(|| format!("{path} is not YAML"))?;
     let documents: Vec<Value> = documents.into_iter().filter(|value| !value.is_null()).collect();
     if documents.is_empty() {
         bail!("{path} holds no document: write a job into it, see the examples");

@@ -39,6 +39,8 @@ use trainyard_core::Catalog;
 use trainyard_node::{Node, NodeLogs, NodeMetrics};
 use trainyard_operator::Health;
 
+pub use trainyard_apiserver::yaml;
+
 pub use self::data_dir::{DataDir, VERSION, lock_file};
 pub use self::error::Error;
 pub use self::leader::Leadership;

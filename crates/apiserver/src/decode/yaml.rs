@@ -7,6 +7,8 @@
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error};
 
+use crate::yaml::document;
+
 /// How remarks on keys that are there twice end.
 pub(crate) const TWICE: &str = " already set in map";
 /// What stands before them in an error.
@@ -25,24 +27,19 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Value, String> {
     if let Some(wrong) = leading_tab(text) {
         return Err(wrong.told());
     }
-    parse(bytes, DuplicateKeyPolicy::LastWins).map_err(|error| Wrong::of(&error, text).told())
+    document(bytes, DuplicateKeyPolicy::LastWins).map_err(|error| Wrong::of(&error, text).told())
 }
 
 /// The first key that is there twice, as the real server tells it.
 pub(crate) fn duplicate(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
-    match parse(first_document(text).as_bytes(), DuplicateKeyPolicy::Error) {
+    match document(first_document(text).as_bytes(), DuplicateKeyPolicy::Error) {
         Err(Error::DuplicateMappingKey { key, location }) => {
             let key = key.unwrap_or_default();
             Some(format!("line {}: key {key:?}{TWICE}", location.line()))
         }
         _ => None,
     }
-}
-
-fn parse(bytes: &[u8], duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
-    let options = serde_saphyr::options! { duplicate_keys: duplicate_keys, with_snippet: false };
-    serde_saphyr::from_slice_with_options(bytes, options)
 }
 
 /// Everything before the second document.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde_json::Value;
 
 /// Containers that are put beside the user's.
@@ -49,6 +49,10 @@ fn template(file: &Path) -> anyhow::Result<Option<Vec<Value>>> {
     // As they stand its variables are no YAML: they are given names that are plain words.
     let words = trainyard_core::Helpers::VARIABLES.iter();
     let text = words.fold(text, |text, (variable, word)| text.replace(variable, word));
-    let containers = serde_saphyr::from_str(&text);
-    containers.map(Some).with_context(|| format!("{} is no list of containers", file.display()))
+    let no_list = || format!("{} is no list of containers", file.display());
+    match trainyard_host::yaml::documents(&text).with_context(no_list)?.as_mut_slice() {
+        [] | [Value::Null] => Ok(Some(Vec::new())),
+        [Value::Array(containers)] => Ok(Some(std::mem::take(containers))),
+        _ => bail!(no_list()),
+    }
 }

@@ -44,6 +44,20 @@ fn shows_every_pod_and_service_as_yaml() {
     assert!(said.out.contains("MASTER_ADDR") && said.out.contains("TF_CONFIG"), "{}", said.out);
 }
 
+/// As kubectl reads them: octal modes, and whole numbers however they are spelt.
+#[test]
+fn numbers_are_read_as_kubectl_reads_them() {
+    let volumes = "volumes: [{ name: v, secret: { secretName: s, defaultMode: 0644 } }], containers:";
+    for replicas in ["2", "02", "2.0", "2e0"] {
+        let manifest =
+            GOOD.replace("replicas: 2", &format!("replicas: {replicas}")).replace("containers:", volumes);
+        let said = trainyard(&["explain", "-"], &manifest);
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{replicas}");
+        assert!(said.out.starts_with("# -: TFJob default/good: 2 pod(s)"), "{replicas}: {}", said.out);
+        assert!(said.out.contains("defaultMode: 420\n"), "{}", said.out);
+    }
+}
+
 #[test]
 fn the_cluster_domain_is_an_option() {
     let said = trainyard(&["explain", "--cluster-domain", "x.y", "-"], GOOD);
