@@ -1,4 +1,4 @@
-//! Reading manifests: files or standard input, YAML or JSON, several documents each.
+//! Reading manifests: files or standard input, YAML or JSON, several documents each, lists taken apart.
 
 use std::io::Read as _;
 
@@ -42,15 +42,28 @@ pub(crate) fn read(path: &str) -> anyhow::Result<Vec<Manifest>> {
     let documents: Vec<Value> =
         trainyard_host::yaml::documents(&text).with_context(|| format!("{path} is not YAML"))?;
     let documents: Vec<Value> = documents.into_iter().filter(|value| !value.is_null()).collect();
-    if documents.is_empty() {
+    let several = documents.len() > 1;
+    let numbered = documents.into_iter().enumerate().map(|(i, object)| {
+        let origin = if several { format!("{path} (document {})", i + 1) } else { path.to_owned() };
+        Manifest { origin, object }
+    });
+    let manifests: Vec<Manifest> = numbered.flat_map(flat).collect();
+    if manifests.is_empty() {
         bail!("{path} holds no document: write a job into it, see the examples");
     }
-    let several = documents.len() > 1;
-    let numbered = documents.into_iter().enumerate();
-    Ok(numbered
-        .map(|(i, object)| {
-            let origin = if several { format!("{path} (document {})", i + 1) } else { path.to_owned() };
-            Manifest { origin, object }
-        })
-        .collect())
+    Ok(manifests)
+}
+
+/// The items of a `List`, which is how kubectl prints several objects; anything else is itself.
+fn flat(manifest: Manifest) -> Vec<Manifest> {
+    if manifest.text("/kind") != Some("List") {
+        return vec![manifest];
+    }
+    let Manifest { origin, mut object } = manifest;
+    let items = match object.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => items,
+        Some(_) | None => Vec::new(),
+    };
+    let numbered = items.into_iter().enumerate();
+    numbered.map(|(i, object)| Manifest { origin: format!("{origin} (items[{i}])"), object }).collect()
 }

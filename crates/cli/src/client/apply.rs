@@ -53,28 +53,16 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every document of these files, lists taken apart.
+/// Every document of these files.
 pub(crate) fn read<'a>(files: impl Iterator<Item = &'a String>) -> anyhow::Result<Vec<Manifest>> {
     let mut all = Vec::new();
     for file in files {
-        all.extend(manifests::read(file)?.into_iter().flat_map(flat));
+        all.extend(manifests::read(file)?);
     }
     if all.is_empty() {
         bail!("no manifest: name a file with -f FILE; `-f -` is standard input");
     }
     Ok(all)
-}
-
-fn flat(manifest: Manifest) -> Vec<Manifest> {
-    if text(&manifest.object, "/kind") != "List" {
-        return vec![manifest];
-    }
-    let origin = manifest.origin;
-    let mut object = manifest.object;
-    let items = object.get_mut("items").map(Value::take);
-    let items = items.and_then(|items| if let Value::Array(items) = items { Some(items) } else { None });
-    let numbered = items.unwrap_or_default().into_iter().enumerate();
-    numbered.map(|(i, object)| Manifest { origin: format!("{origin} (items[{i}])"), object }).collect()
 }
 
 /// Finds what each document is to the server, and where it belongs.

@@ -59,6 +59,19 @@ fn numbers_are_read_as_kubectl_reads_them() {
 }
 
 #[test]
+fn lists_are_taken_apart() {
+    let job = GOOD.trim().replace('\n', "\n  ");
+    let list = format!("apiVersion: v1\nkind: List\nitems:\n- {job}\n- {}", job.replace("good", "other"));
+    let said = trainyard(&["explain", "-"], &list);
+    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+    for head in ["# - (items[0]): TFJob default/good: ", "# - (items[1]): TFJob default/other: "] {
+        assert!(said.out.contains(head), "{}", said.out);
+    }
+    let nothing = trainyard(&["explain", "-"], "apiVersion: v1\nkind: List\nitems: []\n");
+    assert!(nothing.code == Some(1) && nothing.err.contains("- holds no document"), "{}", nothing.err);
+}
+
+#[test]
 fn the_cluster_domain_is_an_option() {
     let said = trainyard(&["explain", "--cluster-domain", "x.y", "-"], GOOD);
     assert!(said.out.contains("good-worker-1.default.svc.x.y:2222"), "{}", said.out);
