@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use futures::future::join_all;
 use serde_json::Value;
+use trainyard_core::conditions::types;
 
 use super::cluster::{Cluster, Reach};
 use super::fields::{condition, is_over, items, state, text, uid};
@@ -37,8 +38,16 @@ enum What {
 }
 
 fn read(text: &str) -> anyhow::Result<What> {
-    const TYPES: [&str; 7] =
-        ["Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed", "InvalidSpec"];
+    const TYPES: [&str; 8] = [
+        types::CREATED,
+        types::WAITING,
+        types::RUNNING,
+        types::RESTARTING,
+        types::SUSPENDED,
+        types::SUCCEEDED,
+        types::FAILED,
+        types::INVALID_SPEC,
+    ];
     if text.eq_ignore_ascii_case("delete") {
         return Ok(What::Gone);
     }
@@ -75,6 +84,11 @@ impl What {
         let job = job?;
         let now = items(job, "/status/conditions").iter().find(|condition| text(condition, "/type") == type_);
         if now.is_some_and(|condition| text(condition, "/status") == status) {
+            return Some(End::Met);
+        }
+        // This one is not set to False when it is over: it goes.
+        let seen = !items(job, "/status/conditions").is_empty();
+        if type_ == types::WAITING && status == "False" && seen && now.is_none() {
             return Some(End::Met);
         }
         // What has ended stays as it is.
@@ -190,6 +204,12 @@ mod tests {
         let resumed = read("condition=Suspended=False").unwrap();
         assert_eq!(resumed.judge(Some(&job(&[("Suspended", "False")])), "u"), Some(End::Met));
         assert_eq!(resumed.judge(Some(&job(&[])), "u"), None);
+        let waiting = read("condition=waiting").unwrap();
+        assert_eq!(waiting.judge(Some(&job(&[("Waiting", "True")])), "u"), Some(End::Met));
+        let started = read("condition=Waiting=False").unwrap();
+        assert_eq!(started.judge(Some(&job(&[])), "u"), None, "nobody has looked at it yet");
+        assert_eq!(started.judge(Some(&job(&[("Waiting", "True")])), "u"), None);
+        assert_eq!(started.judge(Some(&job(&[("Running", "True")])), "u"), Some(End::Met));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Why a job is as it is: what the planner says, what its pods say, and what nobody does although it is due.
 
 use serde_json::Value;
+use trainyard_api::reasons::suffix;
 use trainyard_core::Action;
+use trainyard_core::conditions::types;
 use trainyard_operator::{Look, look};
 
 use super::cluster::Cluster;
@@ -50,6 +52,8 @@ impl Family {
         if is_over(&self.job) {
             return reasons;
         }
+        let held = self.held();
+        reasons.extend(held.map(str::to_owned));
         reasons.extend(trouble::grouped(self.pods.iter().filter_map(Trouble::of)));
         for line in &self.look.plan.report.lines {
             let said = format!("{}: {}", line.step, line.text);
@@ -57,8 +61,19 @@ impl Family {
                 reasons.push(said);
             }
         }
-        reasons.extend(self.due());
+        // Who says what it waits for is there, and does what can be done.
+        if held.is_none() {
+            reasons.extend(self.due());
+        }
         reasons
+    }
+
+    /// What the operator says that pods wait for which do not exist. Those that do exist say it themselves.
+    fn held(&self) -> Option<&str> {
+        let waiting = condition(&self.job, types::WAITING)?;
+        let of_pods = [suffix::UNSCHEDULABLE, suffix::IMAGE, suffix::CONFIG];
+        let told_by_pods = of_pods.iter().any(|suffix| text(waiting, "/reason").ends_with(suffix));
+        (!told_by_pods).then(|| text(waiting, "/message")).filter(|message| !message.is_empty())
     }
 
     /// What an operator would do now. It takes a moment; if it stays, no operator is there.

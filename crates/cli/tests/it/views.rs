@@ -174,6 +174,28 @@ async fn describe_says_what_is_waited_for() {
     assert!(page.contains(due), "{page}");
 }
 
+/// The operator is there and says why; whether one runs is no question then.
+#[tokio::test]
+async fn a_job_whose_pods_cannot_be_made_says_what_the_operator_says() {
+    let bed = bed(by_name).await;
+    let theirs = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a-worker-0", "namespace": "default" },
+        "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+    bed.plane.create(theirs).await;
+    bed.plane.create(pytorch("a").workers(1)).await;
+    let why = "Pod a-worker-0 cannot be created: ";
+    assert_eq!(
+        bed.ok(&["wait", "a", "--for", "condition=Waiting"]).await,
+        "pytorchjob.kubeflow.org/a Waiting\n"
+    );
+    let table = bed.ok(&["list"]).await;
+    assert!(table.contains(why) && !table.contains("does one run?"), "{table}");
+    let page = bed.ok(&["describe", "a"]).await;
+    let told = page.split("Why:\n").nth(1).unwrap();
+    assert!(told.trim_start().starts_with(why) && !page.contains("does one run?"), "{page}");
+    let late = bed.fails(&["wait", "a", "--timeout", "10ms"]).await;
+    assert!(late.contains(why) && !late.contains("does one run?"), "{late}");
+}
+
 #[tokio::test]
 async fn top_adds_up_what_containers_use() {
     let served = Bed::with_logs(by_name, |_, _, _| Log::default()).await;
