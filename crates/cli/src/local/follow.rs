@@ -14,6 +14,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use trainyard_api::reasons::suffix;
+use trainyard_core::conditions::types;
 use trainyard_node::{LogQuery, NodeLogs, NodeMetrics};
 
 use super::display::{self, Display, Verdict};
@@ -218,6 +220,11 @@ impl Follower {
         };
         let holds: Vec<&Value> =
             conditions.into_iter().flatten().filter(|c| text(c, "status") == "True").collect();
+        if let Some(why) = refused_for_good(&holds) {
+            self.display.job(&job, types::FAILED, why);
+            self.ended.insert(job, (false, Instant::now()));
+            return;
+        }
         let Some(last) = holds.last() else { return };
         let (type_, message) = (text(last, "type"), text(last, "message"));
         self.display.job(&job, &type_, &message);
@@ -314,6 +321,43 @@ impl Follower {
         for job in &self.jobs {
             // A job that is gone already is what we want.
             let _ = job.api(&self.client).delete(&job.name, &DeleteParams::background()).await;
+        }
+    }
+}
+
+/// Why a job never gets a child that it needs: the API will not have it as it is, and nobody here could change that. A
+/// name that is taken may become free, and a disk may have room again.
+fn refused_for_good<'c>(conditions: &[&'c Value]) -> Option<&'c str> {
+    let text = |condition: &'c Value, field: &str| condition.get(field).and_then(Value::as_str);
+    let waiting = conditions.iter().find(|condition| text(condition, "type") == Some(types::WAITING))?;
+    let refused = text(waiting, "reason").is_some_and(|reason| reason.ends_with(suffix::REFUSED));
+    let message = text(waiting, "message").filter(|_| refused)?;
+    [" is invalid: ", " is forbidden: "].iter().any(|words| message.contains(words)).then_some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_refused_for_good_is_not_waited_for() {
+        let good =
+            "Pod a cannot be created: Pod \"a\" is invalid: spec.containers[0].env[0].name: Invalid value";
+        let taken = "Pod a cannot be created: pods \"a\" already exists";
+        let quota = "Pod a cannot be created: pods \"a\" is forbidden: exceeded quota";
+        for (reason, message, over) in [
+            ("PyTorchJobChildRefused", good, true),
+            ("PyTorchJobChildRefused", &*good.replace("invalid", "forbidden"), true),
+            ("PyTorchJobChildRefused", taken, false),
+            ("PyTorchJobQuotaExceeded", quota, false),
+        ] {
+            let created =
+                json!({ "type": "Created", "reason": "PyTorchJobCreated", "message": "is invalid: " });
+            let waiting = json!({ "type": "Waiting", "reason": reason, "message": message });
+            assert_eq!(refused_for_good(&[&created, &waiting]), over.then_some(message));
+            assert_eq!(refused_for_good(&[&created]), None);
         }
     }
 }

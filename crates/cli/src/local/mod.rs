@@ -7,6 +7,7 @@ mod job;
 mod machine;
 mod places;
 mod preflight;
+mod rehearsal;
 mod replica;
 mod run;
 mod table;

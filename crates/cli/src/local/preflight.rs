@@ -19,6 +19,8 @@ pub(crate) struct Found {
     pub(crate) problems: Vec<String>,
     /// What it does without.
     pub(crate) notes: Vec<String>,
+    /// What it becomes.
+    pub(crate) children: Vec<Child>,
 }
 
 /// What this machine gives to jobs.
@@ -40,12 +42,13 @@ pub(crate) fn check(
 ) -> anyhow::Result<Found> {
     let subject = manifest.subject();
     let say = |problem: String| format!("{subject}: {problem}");
-    if let Some(idle) = never_runs(manifest) {
-        return Ok(Found { problems: vec![say(idle.into())], notes: Vec::new() });
+    if let Some(idle) = never_runs(manifest).map(str::to_owned).or_else(|| no_replicas(kind, manifest)) {
+        return Ok(Found { problems: vec![say(idle)], notes: Vec::new(), children: Vec::new() });
     }
     let explained = explained(catalog, kind, &manifest.object, &here.plan)?;
+    let children = explained.children;
     let (pods, beside): (Vec<Child>, Vec<Child>) =
-        explained.children.into_iter().partition(|child| child.what.kind == Resource::POD.kind);
+        children.iter().cloned().partition(|child| child.what.kind == Resource::POD.kind);
     let pods: Vec<Pod> =
         pods.into_iter().map(|child| serde_json::from_value(child.body)).collect::<Result<_, _>>()?;
     let files = others.iter().map(|other| &other.object);
@@ -56,9 +59,12 @@ pub(crate) fn check(
     let mut problems: Vec<String> =
         found.problems.into_iter().map(|problem| worded(kind, manifest, &pods, problem)).collect();
     for pod in &pods {
-        let programs = no_programs(pod, &here.around);
+        let programs = no_programs(pod, &here.around).into_iter();
+        let places = elsewhere(pod, &here.inventory).into_iter().chain(relative_mounts(pod));
         problems.extend(
-            programs.into_iter().map(|(field, why)| format!("{}: {why}", path(kind, manifest, pod, &field))),
+            programs
+                .chain(places)
+                .map(|(field, why)| format!("{}: {why}", path(kind, manifest, pod, &field))),
         );
         problems.extend(missing_objects(pod, &known));
     }
@@ -66,7 +72,7 @@ pub(crate) fn check(
     problems.sort();
     problems.dedup();
     let told = |lines: Vec<String>| lines.into_iter().map(say).collect();
-    Ok(Found { problems: told(problems), notes: told(found.notes) })
+    Ok(Found { problems: told(problems), notes: told(found.notes), children })
 }
 
 fn worded(kind: &Kind, manifest: &Manifest, pods: &[Pod], problem: PodProblem) -> String {
@@ -131,6 +137,34 @@ fn kind_of(kind: ReferenceKind) -> &'static str {
         ReferenceKind::Secret => "Secret",
         ReferenceKind::Claim => "PersistentVolumeClaim",
     }
+}
+
+/// A node that is not this machine: nobody would take the pod.
+fn elsewhere(pod: &Pod, inventory: &Inventory) -> Option<(String, String)> {
+    let node = pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())?;
+    let here = &inventory.host_name;
+    (node != here)
+        .then(|| ("spec.nodeName".into(), format!("{node:?} is not this machine, {here:?}: remove it")))
+}
+
+/// Mounts whose place depends on where one stands.
+fn relative_mounts(pod: &Pod) -> Vec<(String, String)> {
+    let containers = pod.spec.iter().flat_map(containers_by_field);
+    let mounts = containers.flat_map(|(field, container)| {
+        let mounts = container.volume_mounts.iter().flatten().enumerate();
+        mounts.map(move |(i, mount)| (format!("{field}.volumeMounts[{i}].mountPath"), &mount.mount_path))
+    });
+    let relative = mounts.filter(|(_, path)| !Path::new(path).is_absolute());
+    relative.map(|(field, path)| (field, format!("{path:?} is not absolute: begin it with a /"))).collect()
+}
+
+/// A job of nothing would never end.
+fn no_replicas(kind: &Kind, manifest: &Manifest) -> Option<String> {
+    let field = kind.replica_specs;
+    let specs = manifest.object.pointer(&format!("/spec/{field}"))?.as_object()?;
+    let none = |spec: &Value| spec.get("replicas").and_then(Value::as_i64) == Some(0);
+    (!specs.is_empty() && specs.values().all(none))
+        .then(|| format!("spec.{field}[*].replicas: all are 0, so nothing would run: ask for one at least"))
 }
 
 fn never_runs(manifest: &Manifest) -> Option<&'static str> {

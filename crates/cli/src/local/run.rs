@@ -21,6 +21,7 @@ use super::job::JobRef;
 use super::machine::MachineArgs;
 use super::places;
 use super::preflight::{self, Here};
+use super::rehearsal::{self, Planned};
 use crate::check;
 use crate::manifests::{self, Manifest};
 
@@ -59,8 +60,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let inventory = args.machine.inventory(Path::new("/"))?;
     let plan = args.machine.operator()?.plan;
     let here = Here { inventory, around, entrypoints: args.machine.entrypoints()?, plan };
-    let jobs = match checked(&documents, &here)? {
-        Ok(jobs) => jobs,
+    let ready = match checked(&documents, &here)? {
+        Ok(ready) => ready,
         Err(problems) => {
             problems.iter().for_each(|problem| crate::complain(problem));
             return Ok(ExitCode::FAILURE);
@@ -71,22 +72,33 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .worker_threads(2)
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(run_all(args, documents, jobs, here))
+    runtime.block_on(run_all(args, documents, ready, here))
+}
+
+/// Jobs that nothing is known against, and what they become.
+struct Ready {
+    jobs: Vec<JobRef>,
+    planned: Vec<Planned>,
 }
 
 /// Everything that is wrong is said before anything is started.
-fn checked(documents: &[Manifest], here: &Here) -> anyhow::Result<Result<Vec<JobRef>, Vec<String>>> {
+fn checked(documents: &[Manifest], here: &Here) -> anyhow::Result<Result<Ready, Vec<String>>> {
     if let Err(errors) = check::check(documents) {
         return Ok(Err(errors.0));
     }
     let catalog = Catalog::default();
-    let (mut jobs, mut problems, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut jobs, mut planned) = (Vec::new(), Vec::new());
+    let (mut problems, mut notes) = (Vec::new(), Vec::new());
     for document in documents {
         match job_kind(&catalog, document) {
             Some(kind) => {
                 let found = preflight::check(&catalog, kind, document, documents, here)?;
                 problems.extend(found.problems);
                 notes.extend(found.notes);
+                let subject = document.subject();
+                planned.extend(
+                    found.children.into_iter().map(|child| Planned { subject: subject.clone(), child }),
+                );
                 jobs.push(JobRef::of(kind, &document.object));
             }
             None if is_plain(document) => {}
@@ -99,7 +111,7 @@ fn checked(documents: &[Manifest], here: &Here) -> anyhow::Result<Result<Vec<Job
     if problems.is_empty() {
         notes.iter().for_each(|note| crate::complain(&format!("note: {note}")));
     }
-    Ok(if problems.is_empty() { Ok(jobs) } else { Err(problems) })
+    Ok(if problems.is_empty() { Ok(Ready { jobs, planned }) } else { Err(problems) })
 }
 
 fn job_kind(catalog: &Catalog, document: &Manifest) -> Option<&'static Kind> {
@@ -139,12 +151,13 @@ fn unknown(catalog: &Catalog, document: &Manifest) -> String {
     )
 }
 
-async fn run_all(
-    args: Args,
-    documents: Vec<Manifest>,
-    jobs: Vec<JobRef>,
-    here: Here,
-) -> anyhow::Result<ExitCode> {
+async fn run_all(args: Args, documents: Vec<Manifest>, ready: Ready, here: Here) -> anyhow::Result<ExitCode> {
+    let Ready { jobs, planned } = ready;
+    let refusals = rehearsal::refusals(&documents, &planned).await?;
+    if !refusals.is_empty() {
+        refusals.iter().for_each(|refusal| crate::complain(refusal));
+        return Ok(ExitCode::FAILURE);
+    }
     let clock = trainyard_operator::system_clock();
     let path = match args.data_dir.clone() {
         Some(path) => path,
@@ -166,7 +179,7 @@ async fn run_all(
     let display = Display::new(args.plain, Naming::of(&jobs));
     let logs = host.logs().context("the node has no logs")?;
     let mut follower = Follower::new(host.client(), jobs, logs, host.metrics(), display);
-    let created = create_all(&host.client(), &documents).await;
+    let created = create_all(&host.client(), &documents, &rehearsal::classes(&planned)).await;
     let followed = match created {
         Ok(()) => follower.follow().await,
         Err(error) => Err(error),
@@ -208,18 +221,49 @@ fn operator(args: &Args, jobs: &[JobRef]) -> anyhow::Result<trainyard_operator::
     Ok(options)
 }
 
-/// Namespaces that are not there are made: on one machine nobody else would.
-async fn create_all(client: &Client, documents: &[Manifest]) -> anyhow::Result<()> {
+async fn create_all(
+    client: &Client,
+    documents: &[Manifest],
+    classes: &BTreeSet<String>,
+) -> anyhow::Result<()> {
+    send_plain(client, documents).await?;
+    make_classes(client, classes).await?;
     let catalog = Catalog::default();
-    let order = |document: &&Manifest| usize::from(job_kind(&catalog, document).is_some());
-    let mut sorted: Vec<&Manifest> = documents.iter().collect();
-    sorted.sort_by_key(order);
-    for document in sorted {
+    for job in documents.iter().filter(|document| job_kind(&catalog, document).is_some()) {
+        create(client, job, resource(&catalog, job)?).await?;
+    }
+    Ok(())
+}
+
+/// Creates what stands beside the jobs. Namespaces that are not there are made: on one machine nobody else would.
+pub(super) async fn send_plain(client: &Client, documents: &[Manifest]) -> anyhow::Result<()> {
+    let catalog = Catalog::default();
+    for document in documents {
         let namespace = namespace(&document.object);
         if document.kind()? != "Namespace" && namespace != "default" {
             make_namespace(client, namespace).await?;
         }
-        create(client, document, resource(&catalog, document)?).await?;
+        if job_kind(&catalog, document).is_none() {
+            create(client, document, resource(&catalog, document)?).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the PriorityClasses that pods name. They are all alike: here who comes first is served first.
+pub(super) async fn make_classes(client: &Client, names: &BTreeSet<String>) -> anyhow::Result<()> {
+    let resource = ApiResource {
+        group: "scheduling.k8s.io".into(),
+        version: "v1".into(),
+        api_version: "scheduling.k8s.io/v1".into(),
+        kind: "PriorityClass".into(),
+        plural: "priorityclasses".into(),
+    };
+    for name in names {
+        let object = json!({ "apiVersion": &resource.api_version, "kind": &resource.kind,
+                             "metadata": { "name": name }, "value": 0 });
+        let manifest = Manifest { origin: format!("priorityClassName {name}"), object };
+        create(client, &manifest, resource.clone()).await?;
     }
     Ok(())
 }
@@ -250,7 +294,8 @@ fn resource(catalog: &Catalog, document: &Manifest) -> anyhow::Result<ApiResourc
 }
 
 async fn create(client: &Client, document: &Manifest, resource: ApiResource) -> anyhow::Result<()> {
-    let api: Api<DynamicObject> = if resource.kind == "Namespace" {
+    let cluster = ["Namespace", "PriorityClass"].contains(&resource.kind.as_str());
+    let api: Api<DynamicObject> = if cluster {
         Api::all_with(client.clone(), &resource)
     } else {
         Api::namespaced_with(client.clone(), namespace(&document.object), &resource)
@@ -259,7 +304,7 @@ async fn create(client: &Client, document: &Manifest, resource: ApiResource) -> 
         .with_context(|| format!("{} is not an object of Kubernetes", document.subject()))?;
     match api.create(&PostParams::default(), &object).await {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.is_already_exists() && resource.kind == "Namespace" => Ok(()),
+        Err(kube::Error::Api(status)) if status.is_already_exists() && cluster => Ok(()),
         Err(kube::Error::Api(status)) => bail!("{}: {}", document.subject(), status.message),
         Err(error) => Err(error).with_context(|| document.subject()),
     }

@@ -84,6 +84,89 @@ fn every_mistake_is_named_with_object_field_and_remedy() {
 }
 
 #[test]
+fn what_no_pod_could_run_with_here_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    for (manifest, expected) in [
+        (
+            with(|job| {
+                job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["nodeName"] = json!("other")
+            }),
+            vec!["[Worker].template.spec.nodeName", "not this machine"],
+        ),
+        (
+            with(|job| {
+                let volume = json!([{ "name": "v", "emptyDir": {} }]);
+                let spec = &mut job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"];
+                spec["containers"][0]["volumeMounts"] = json!([{ "name": "v", "mountPath": "data" }]);
+                spec["volumes"] = volume;
+            }),
+            vec!["[Worker].template.spec.containers[0].volumeMounts[0].mountPath", "not absolute"],
+        ),
+        (
+            job("bad", 1, "true")
+                .to_string()
+                .replace("PyTorchJob", "TFJob")
+                .replace("\"pytorch", "\"tensorflow")
+                .replace("tensorflowReplicaSpecs", "tfReplicaSpecs")
+                .replace("\"replicas\":1", "\"replicas\":0"),
+            vec!["spec.tfReplicaSpecs[*].replicas", "nothing would run"],
+        ),
+    ] {
+        let message = refused(home.path(), &manifest, &[]);
+        for part in expected {
+            assert!(message.contains(part), "{part:?} is not in:\n{message}\nof {manifest}");
+        }
+    }
+}
+
+/// What the API would refuse is found before anything is made, in its words, once for all replicas.
+#[test]
+fn pods_that_the_api_refuses_are_not_waited_for() {
+    let home = tempfile::tempdir().unwrap();
+    let container = "/spec/pytorchReplicaSpecs/Worker/template/spec/containers/0";
+    let template = "/spec/pytorchReplicaSpecs/Worker/template";
+    let pod = "/spec/pytorchReplicaSpecs/Worker/template/spec";
+    for (pointer, field, value, expected) in [
+        (container, "env", json!([{ "name": "A=B", "value": "x" }]), "env[0].name"),
+        (container, "resources", json!({ "limits": { "cpu": "-1" } }), "resources.limits[cpu]"),
+        (container, "ports", json!([{ "containerPort": 0 }]), "ports[0].containerPort"),
+        (
+            container,
+            "resources",
+            json!({ "limits": { "cpu": "1m" }, "requests": { "cpu": "2m" } }),
+            "must be less than or equal to cpu limit",
+        ),
+        (container, "imagePullPolicy", json!("Sometimes"), "imagePullPolicy"),
+        (
+            pod,
+            "volumes",
+            json!([{ "name": "v", "emptyDir": {}, "hostPath": { "path": "/tmp" } }]),
+            "may not specify more than 1 volume type",
+        ),
+        (template, "metadata", json!({ "labels": { "l": "not a label!" } }), "metadata.labels"),
+        (pod, "serviceAccountName", json!("nobody"), "serviceaccount \"nobody\" not found"),
+    ] {
+        let mut bad = job("bad", 2, "true");
+        bad.pointer_mut(pointer).unwrap()[field] = value;
+        let message = refused(home.path(), &bad.to_string(), &[]);
+        let said = "PyTorchJob default/bad: Pod bad-worker-0 cannot be created: ";
+        assert!(message.contains(said) && message.contains(expected), "{field}: {message}");
+        assert!(!message.contains("bad-worker-1"), "{message}");
+    }
+}
+
+#[test]
+fn a_priority_class_that_nobody_has_made_does_not_matter() {
+    let home = tempfile::tempdir().unwrap();
+    let job = each_replica(job("first", 1, "true"), |replica| {
+        replica["template"]["spec"]["priorityClassName"] = json!("high");
+    });
+    fs::write(home.path().join("job.yaml"), job.to_string()).unwrap();
+    let output = trainyard(home.path()).args(["run", "job.yaml"]).output().unwrap();
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
 fn flags_that_make_no_sense_are_refused() {
     let home = tempfile::tempdir().unwrap();
     let good = job("good", 0, "true").to_string();
