@@ -215,11 +215,12 @@ impl Follower {
         });
         let Some(job) = job.filter(|job| !self.ended.contains_key(job)).cloned() else { return };
         let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
+        let conditions = conditions.map(Vec::as_slice).unwrap_or_default();
         let text = |condition: &Value, field: &str| {
             condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let holds: Vec<&Value> =
-            conditions.into_iter().flatten().filter(|c| text(c, "status") == "True").collect();
+            conditions.iter().filter(|condition| text(condition, "status") == "True").collect();
         if let Some(why) = refused_for_good(&holds) {
             self.display.job(&job, types::FAILED, why);
             self.ended.insert(job, (false, Instant::now()));
@@ -227,6 +228,10 @@ impl Follower {
         }
         let Some(last) = holds.last() else { return };
         let (type_, message) = (text(last, "type"), text(last, "message"));
+        // A job that ran is not new again while its next replicas come up.
+        if type_ == types::CREATED && conditions.iter().any(|c| text(c, "type") == types::RUNNING) {
+            return;
+        }
         self.display.job(&job, &type_, &message);
         match type_.as_str() {
             "Succeeded" => drop(self.ended.insert(job, (true, Instant::now()))),

@@ -1,14 +1,14 @@
 //! How a job ends, whichever step finds out.
 
+use trainyard_api::ConditionStatus;
 use trainyard_api::reasons::suffix;
-use trainyard_api::{CleanPodPolicy, ConditionStatus};
 
 use crate::conditions::{self, types};
 use crate::framework::{decider, has_leader};
 use crate::kind::Wording;
 use crate::plan::Draft;
 use crate::report::Notice;
-use crate::steps::{replicas, services, status, terminal};
+use crate::steps::{status, terminal};
 
 /// The job has done what it was for.
 pub(crate) fn succeed(draft: &mut Draft<'_>) {
@@ -73,11 +73,6 @@ fn end(draft: &mut Draft<'_>, step: &'static str, message: &str) {
         draft.status.completion_time = Some(draft.stamp());
     }
     draft.say(step, message);
-    // What is beyond the replicas asked for goes, also where pods are kept: nobody would look at it again.
-    if draft.job().policy.clean == CleanPodPolicy::None {
-        replicas::scale_down(draft);
-        services::scale_down(draft);
-    }
     terminal::after_end(draft);
 }
 

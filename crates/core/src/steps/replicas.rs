@@ -34,7 +34,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
 
 /// Deletes pods that no slot asks for. Their numbers are raised first: if the job is scaled up again while they
 /// end, their slots must not take them for failed replicas.
-pub(crate) fn scale_down(draft: &mut Draft<'_>) {
+fn scale_down(draft: &mut Draft<'_>) {
     let job = draft.job();
     for pod in draft.slots.strays().to_vec() {
         let Some(index) = pod.index else { continue };

@@ -14,6 +14,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     }
     let job = draft.job();
     let existing: BTreeSet<&str> = draft.seen.services.iter().map(|service| &*service.name).collect();
+    let mut wanted = BTreeSet::new();
     let held = draft.hold.is_some();
     for slot in job.slots() {
         let name = slot.child_name(job);
@@ -22,16 +23,10 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
             let service = build::service(draft.framework.facts(), job, slot, moves);
             draft.act(Action::Create(service));
         }
+        wanted.insert(name);
     }
-    scale_down(draft);
-    Flow::Go
-}
-
-/// Deletes services that no slot asks for.
-pub(crate) fn scale_down(draft: &mut Draft<'_>) {
-    let job = draft.job();
-    let wanted: BTreeSet<String> = job.slots().map(|slot| slot.child_name(job)).collect();
     for service in draft.seen.services.iter().filter(|service| !wanted.contains(&*service.name)) {
         draft.delete_service(service, Why::ScaledDown);
     }
+    Flow::Go
 }

@@ -18,7 +18,6 @@ crate::under_both!(
     a_limit_of_zero_leaves_the_node_nothing_to_restart,
     what_was_restarted_beyond_the_limit_is_stopped,
     replicas_that_are_done_early_restart_nothing,
-    what_is_beyond_the_replicas_of_a_job_that_is_done_goes,
     a_time_to_live_below_zero_is_none,
     an_exit_code_that_means_failure_fails_dynamic_workers_too,
     an_mpi_job_may_have_a_name_that_no_service_may_have,
@@ -211,21 +210,6 @@ async fn replicas_that_are_done_early_restart_nothing(crds: Crds) {
     );
     let reasons = plane.event_reasons("a").await;
     assert!(!reasons.iter().any(|reason| reason == "JAXJobRestarting"), "{reasons:?}");
-}
-
-async fn what_is_beyond_the_replicas_of_a_job_that_is_done_goes(crds: Crds) {
-    let plane = plane(crds, |pod| match pod.slot().as_str() {
-        "worker-0" => PodScript::exits(0, 5),
-        _ => PodScript::runs(),
-    })
-    .await;
-    plane.create(jax("a").workers(3).policy("cleanPodPolicy", "None")).await;
-    plane.until("one is done", |w| w.in_phase("a", "Succeeded") == 1).await;
-    let one = serde_json::json!({ "spec": { "jaxReplicaSpecs": { "Worker": { "replicas": 1 } } } });
-    plane.patch("JAXJob", "a", one).await;
-    let world = plane.finished("a").await;
-    assert!(world.is("a", "Succeeded"), "{}", world.shape("a"));
-    plane.until("one pod, one service", |w| w.pods("a").len() == 1 && w.services("a").len() == 1).await;
 }
 
 async fn a_time_to_live_below_zero_is_none(crds: Crds) {
