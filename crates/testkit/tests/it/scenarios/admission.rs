@@ -116,7 +116,8 @@ fn about_replicas() -> Vec<(Job, &'static str, &'static str)> {
 
 async fn scenario_28_every_rule(crds: Crds) {
     let plane = plane(crds).await;
-    for job in each("0j") {
+    // An MPIJob has no services, whose names are the ones that may not begin with a digit.
+    for job in each("0j").into_iter().filter(|job| job.kind() != "MPIJob") {
         let text = refused(&plane, job).await;
         assert!(text.starts_with("metadata.name: Invalid value: \"0j\": should match: "), "{text}");
     }
