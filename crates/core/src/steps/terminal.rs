@@ -67,7 +67,7 @@ fn stop_restarts(draft: &mut Draft<'_>) {
     let over = restart::budget_is_used_up(draft);
     for slot in draft.job().slots() {
         let goes_on = |pod: &&PodView| {
-            let again = over && pod.restarts_in_place() > 0 && !pod.phase.is_over();
+            let again = over && pod.restarts_of(slot.role.restart) > 0 && !pod.phase.is_over();
             again || pod.is_down(slot.role.restart)
         };
         let Some(pod) = draft.slots.pod(slot).filter(goes_on) else { continue };

@@ -2,7 +2,7 @@
 //!
 //! For some of them the role of the operator we replace grants neither `get` nor `patch`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use trainyard_core::Resource;
 
 use super::{Did, Trouble, Verb, forget, judge, learn, text};
@@ -43,7 +43,7 @@ pub(super) async fn amend(
         forget(shell, what, uid);
         return Ok(Did::Before);
     };
-    merge(&mut object, patch);
+    json_patch::merge(&mut object, patch);
     if let Some(members) = object.as_object_mut() {
         members.insert("apiVersion".into(), what.api_version().into());
         members.insert("kind".into(), what.kind.into());
@@ -61,38 +61,4 @@ pub(super) async fn amend(
         Did::Now => drop(learn(shell, what, answer.text())),
     }
     Ok(meaning.did())
-}
-
-/// As RFC 7386 has it.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    if let Some(members) = target.as_object_mut() {
-        for (name, value) in patch {
-            if value.is_null() {
-                members.remove(name);
-            } else {
-                merge(members.entry(name.clone()).or_insert(Value::Null), value);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_patch_changes_what_it_names() {
-        let mut object = json!({ "a": { "b": 1, "c": 2 }, "d": [1], "e": 1 });
-        merge(&mut object, &json!({ "a": { "b": null, "x": { "y": 1 } }, "d": [2], "e": { "f": 1 } }));
-        assert_eq!(object, json!({ "a": { "c": 2, "x": { "y": 1 } }, "d": [2], "e": { "f": 1 } }));
-    }
 }
