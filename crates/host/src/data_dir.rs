@@ -11,6 +11,8 @@ use crate::Error;
 
 /// Newest layout of a data directory that this binary knows.
 pub const VERSION: u32 = 1;
+/// Says which layout it is.
+const VERSION_FILE: &str = "version";
 
 /// A data directory that belongs to this process until it is dropped.
 #[derive(Debug)]
@@ -23,12 +25,15 @@ impl DataDir {
     /// Opens a directory, and makes it if it is not there.
     ///
     /// # Errors
-    /// When another control plane uses it, when it belongs to another user, when a newer version wrote it.
+    /// When another control plane uses it, when it belongs to another user, when a newer version wrote it, when it holds
+    /// something else. A directory that is refused for what it holds, or for whose it is, stays as it was.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let broken = |source: io::Error| Error::DataDir { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(broken)?;
         let path = fs::canonicalize(path).map_err(broken)?;
         check_owner(&path)?;
+        check_content(&path)?;
+        close(&path)?;
         let lock = FileLock::acquire(&lock_file(&path)).map_err(|error| match error {
             LockError::Held { pid } => Error::InUse { path: path.clone(), pid },
             LockError::Io(source) => Error::DataDir { path: path.clone(), source },
@@ -75,14 +80,41 @@ fn check_owner(path: &Path) -> Result<(), Error> {
     if found.uid() != own {
         return Err(Error::NotOurs { path: path.to_owned(), owner: found.uid(), user: own });
     }
-    if found.permissions().mode() & 0o077 != 0 {
+    Ok(())
+}
+
+/// Closes the directory to others.
+fn close(path: &Path) -> Result<(), Error> {
+    let broken = |source| Error::DataDir { path: path.to_owned(), source };
+    if fs::metadata(path).map_err(broken)?.permissions().mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(broken)?;
     }
     Ok(())
 }
 
+/// Refuses a directory that is used for something else: it would become private, and get files of ours.
+fn check_content(path: &Path) -> Result<(), Error> {
+    let broken = |source| Error::DataDir { path: path.to_owned(), source };
+    let entries = fs::read_dir(path).map_err(broken)?.collect::<io::Result<Vec<_>>>().map_err(broken)?;
+    let names: Vec<String> =
+        entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    if may_be_used(&names) { Ok(()) } else { Err(Error::NotADataDir { path: path.to_owned() }) }
+}
+
+/// Whether a directory with these entries is a data directory, or may become one.
+///
+/// A data directory has a version and something else of ours. Before it is one it is empty, or has what a start that was
+/// interrupted left; a new file system has a `lost+found`.
+fn may_be_used(names: &[String]) -> bool {
+    const BEGUN: [&str; 4] = ["lock", VERSION_FILE, "version.new", "lost+found"];
+    const MORE: [&str; 7] = ["lock", "objects.redb", "node-name", "kubeconfig", "pki", "pods", "claims"];
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    let is_begun = names.iter().all(|name| BEGUN.contains(&name.as_str()));
+    is_begun || (has(VERSION_FILE) && MORE.iter().any(|name| has(name)))
+}
+
 fn check_version(path: &Path) -> Result<(), Error> {
-    let file = path.join("version");
+    let file = path.join(VERSION_FILE);
     let broken = |source| Error::DataDir { path: file.clone(), source };
     match fs::read_to_string(&file) {
         Ok(text) => match text.trim().parse::<u32>() {
@@ -135,6 +167,48 @@ mod tests {
         fs::write(dir.path().join("version"), "soup").unwrap();
         let error = DataDir::open(dir.path()).unwrap_err().to_string();
         assert!(error.contains("soup"), "{error}");
+    }
+
+    /// Everything about a directory that opening it could change.
+    fn sight(path: &Path) -> (u32, Vec<String>) {
+        let mut names: Vec<String> =
+            fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        (fs::metadata(path).unwrap().permissions().mode(), names)
+    }
+
+    #[test]
+    fn a_directory_with_something_else_in_it_is_refused_and_left_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, entry) in [("home", "thesis.tex"), ("release", "version"), ("mine", ".hidden")] {
+            let path = dir.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join(entry), "1.2.3\n").unwrap();
+            fs::write(path.join("other"), "").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o1777)).unwrap();
+            let before = sight(&path);
+            let error = DataDir::open(&path).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("--data-dir"), "{error}");
+            assert_eq!(sight(&path), before, "{name}");
+        }
+    }
+
+    #[test]
+    fn empty_directories_and_data_directories_may_be_used() {
+        let cases: [(&[&str], bool); 8] = [
+            (&[], true),
+            (&["lost+found"], true),
+            (&["lock", "version.new"], true),
+            (&["version"], true),
+            (&["version", "lock", "pki", "my-notes"], true),
+            (&["version", "objects.redb"], true),
+            (&["version", "src"], false),
+            (&["pods", "lock"], false),
+        ];
+        for (names, may) in cases {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(may_be_used(&names), may, "{names:?}");
+        }
     }
 
     #[test]

@@ -38,6 +38,12 @@ pub enum Error {
         /// Who asks.
         user: u32,
     },
+    /// The directory holds something else.
+    #[error("the directory {} is not empty and is not a data directory of trainyard; nothing in it was changed: give --data-dir a new or an empty directory, such as {}", .path.display(), .path.join("trainyard").display())]
+    NotADataDir {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A newer binary wrote the data directory.
     #[error("the data directory {} has version {found}, written by a newer trainyard; this one knows versions up to {known}: use the newer one, or another directory", .path.display())]
     NewerData {
