@@ -18,6 +18,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
 
+use crate::secrets;
+
 /// The node's part of a data directory.
 #[derive(Clone, Debug)]
 pub struct Disk {
@@ -114,6 +116,7 @@ impl Disk {
 
     /// Gives up everything of a pod but its logs.
     pub(crate) fn clear(&self, uid: &str, now: Timestamp) -> io::Result<()> {
+        self.scrub(uid);
         for dir in [self.work(uid), self.volumes(uid)] {
             match fs::remove_dir_all(&dir) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -122,6 +125,13 @@ impl Disk {
         }
         let Some(owner) = self.owner(uid).filter(|owner| owner.gone.is_none()) else { return Ok(()) };
         write_owner(&self.pod(uid).join("pod.json"), &Owner { gone: Some(now), ..owner })
+    }
+
+    /// Removes what may hold secrets of a pod that has ended.
+    pub(crate) fn scrub(&self, uid: &str) {
+        if let Err(error) = secrets::scrub(&self.pod(uid)) {
+            tracing::warn!(uid, %error, "cannot remove what may hold secrets of a pod that has ended");
+        }
     }
 
     /// Removes a pod's directory with its logs.
@@ -231,7 +241,10 @@ mod tests {
         let disk = Disk::new(root.path());
         disk.admit(&pod(), Timestamp::UNIX_EPOCH).unwrap();
         fs::create_dir_all(disk.run("u", "c", 0)).unwrap();
+        let spec = disk.run("u", "c", 0).join("spec.json");
+        fs::write(&spec, "{}").unwrap();
         disk.clear("u", Timestamp::UNIX_EPOCH).unwrap();
+        assert!(!spec.exists(), "a run that was never claimed has a description, too");
         let mut left = names(&disk.pod("u")).unwrap();
         left.sort();
         assert_eq!(left, ["containers", "pod.json"]);

@@ -273,8 +273,11 @@ impl Manager {
         self.work(&uid);
     }
 
-    /// Containers of pods that vanished while no control plane was there.
+    /// Containers of pods that vanished while no control plane was there, and what ended pods were left with.
     fn end_strays(&self) {
+        for (uid, _) in self.pods.iter().filter(|(_, known)| known.worker.is_none()) {
+            self.shared.disk.scrub(uid);
+        }
         let known = |uid: &String| self.pods.contains_key(uid) || self.odd.contains(uid);
         let strays = self.shared.disk.uids().into_iter().filter(|uid| !known(uid));
         for uid in strays {

@@ -25,18 +25,23 @@ fn home(variable: &str, below: &str) -> anyhow::Result<PathBuf> {
     own.or_else(other).context("neither $HOME nor a directory is given: use --data-dir")
 }
 
-/// Names begin with the time, so the oldest come first. One that is in use is never touched.
+/// Names begin with the time, so the oldest come first. One that is in use is never touched. Secrets of a run that was
+/// killed are removed now: nobody else would look there again.
 fn forget_old(runs: &Path) {
     let entries = std::fs::read_dir(runs).into_iter().flatten().flatten();
     let mut dirs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     dirs.sort();
     let old = dirs.len().saturating_sub(RUNS);
-    for dir in dirs.iter().take(old) {
-        let in_use = trainyard_node::lock::is_held(&trainyard_host::lock_file(dir));
-        let runs = !in_use && trainyard_node::runtime::running_under(&dir.join("pods")).is_empty();
-        if runs {
+    for (n, dir) in dirs.iter().enumerate() {
+        let pods = dir.join("pods");
+        if trainyard_node::lock::is_held(&trainyard_host::lock_file(dir)) {
+            continue;
+        }
+        if n < old && trainyard_node::runtime::running_under(&pods).is_empty() {
             // What cannot be removed now is removed next time.
             let _ = std::fs::remove_dir_all(dir);
+        } else {
+            trainyard_node::scrub_all(&pods);
         }
     }
 }

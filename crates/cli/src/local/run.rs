@@ -194,6 +194,7 @@ async fn run_all(args: Args, documents: Vec<Manifest>, ready: Ready, here: Here)
     trainyard_node::end_containers(&pods, grace, clock).await?;
     follower.finish().await;
     host.stop().await?;
+    trainyard_node::scrub_all(&pods);
     report(followed?, dir.path())
 }
 

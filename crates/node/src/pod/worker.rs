@@ -116,6 +116,7 @@ impl Worker {
         if decided.remove && !retry {
             self.remove(pod).await;
         } else if over && !retry && !decided.remove {
+            self.shared.disk.scrub(&self.uid);
             return None;
         }
         Some(Next::When { wake: decided.wake, retry })

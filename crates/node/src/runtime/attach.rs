@@ -28,7 +28,11 @@ impl Runtime {
         if !matches!(self.look(dir)?, Instance::Running { .. }) {
             return Err(RuntimeError::NotRunning);
         }
-        let spec = read_spec(dir).map_err(RuntimeError::file(dir))?;
+        let spec = match read_spec(dir) {
+            // It has ended since.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(RuntimeError::NotRunning),
+            spec => spec.map_err(RuntimeError::file(dir))?,
+        };
         let Streams { stdin, stdout, stderr, mut sizes, .. } = streams;
         let stderr = stderr.filter(|_| !spec.tty);
         // Both are found before anything is typed: an answer cannot come before them.

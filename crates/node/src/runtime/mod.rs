@@ -41,7 +41,7 @@ pub use self::run::{Streams, WindowSize};
 pub use self::spec::{ContainerSpec, Enforceable, Exit, ExitReason, Limits, LogRules, Mount, Orphan};
 use self::state::State;
 pub use self::usage::Usage;
-use crate::lock;
+use crate::{lock, secrets};
 
 /// Where the time comes from.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -104,6 +104,8 @@ impl Runtime {
                 Some(State::Ended { exit }) => Ok(Instance::Ended(exit)),
             };
         }
+        // A shim that was killed, or one of an earlier version, has left it.
+        let _tried_again_next_time = secrets::forget_spec(dir);
         Ok(Instance::Ended(match state {
             Ok(Some(State::Ended { exit })) => exit,
             other => self.lost(dir, other.ok().flatten()),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
@@ -29,6 +30,10 @@ pub(super) fn main(dir: &Path, command: &[OsString]) -> ExitCode {
 pub(super) fn become_command(dir: &Path, command: &[String], terminal: bool) -> NotStarted {
     let mut spec = match read_spec(dir) {
         Ok(spec) => spec,
+        // It goes with the end of the run.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return "the container does not run".to_owned().into();
+        }
         Err(error) => return format!("the container's description cannot be read: {error}").into(),
     };
     if terminal {

@@ -20,7 +20,7 @@ use super::input::Input;
 use super::log::{Log, Source};
 use super::start::{Started, start};
 use super::{claim, kill, now, outcome};
-use crate::lock;
+use crate::{lock, secrets};
 use crate::runtime::ContainerSpec;
 use crate::runtime::cgroup::Cgroups;
 use crate::runtime::files::{StopRequest, read_spec};
@@ -67,6 +67,8 @@ fn run(dir: &Path) -> io::Result<()> {
             exit
         }
     };
+    // Before the end is told: whoever sees the end finds no secrets.
+    let _removed_by_the_next_look = secrets::forget_spec(dir);
     State::Ended { exit }.write(dir)
 }
 

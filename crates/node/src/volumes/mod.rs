@@ -126,6 +126,11 @@ impl Maker<'_> {
     }
 }
 
+/// Whether a volume is made of files, of ConfigMaps, Secrets and the like: it can be made again at any time.
+pub(crate) fn is_payload(path: &Path) -> bool {
+    path.join(write::DATA).is_symlink()
+}
+
 /// The name of the volume's source, as it is written.
 fn kind(volume: &Volume) -> Option<String> {
     let value = serde_json::to_value(volume).ok()?;

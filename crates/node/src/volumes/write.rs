@@ -13,7 +13,8 @@ use std::path::Path;
 
 use super::payload::{File, Payload};
 
-const DATA: &str = "..data";
+/// The link to the files that hold at present.
+pub(super) const DATA: &str = "..data";
 const NEXT: &str = "..data.next";
 
 /// A directory with these permissions, whatever the umask is. One that is there keeps what it has.

@@ -133,6 +133,31 @@ async fn a_run_that_cannot_be_claimed_is_refused_and_may_be_tried_again() {
 }
 
 #[tokio::test]
+async fn the_environment_is_gone_when_a_run_has_ended() {
+    let bench = Bench::new();
+    let secret = |dir: &std::path::Path| {
+        let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        files.filter(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).contains("swordfish")).count()
+    };
+    let mut spec = bench.shell("echo $PASSWORD | wc -c; test $1 = swordfish; exit 3");
+    spec.command.extend(["sh".to_owned(), "swordfish".to_owned()]);
+    spec.env.insert("PASSWORD".into(), "swordfish".into());
+    let dir = bench.dir("ends");
+    assert_eq!(bench.run(&dir, &spec).await.code, 3);
+    assert_eq!((secret(&dir), whole_log(&dir).await.as_str()), (0, "10\n"));
+
+    let mut spec = bench.spec(&["sleep", "1000"]);
+    spec.env.insert("PASSWORD".into(), "swordfish".into());
+    let dir = bench.dir("killed");
+    bench.begin(&dir, &spec).await;
+    assert_eq!(secret(&dir), 1);
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(crate::harness::shim_of(&dir)), nix::sys::signal::SIGKILL)
+        .unwrap();
+    bench.ended(&dir).await;
+    assert_eq!(secret(&dir), 0, "the next look removes what a killed shim left");
+}
+
+#[tokio::test]
 async fn root_runs_it_as_another_user() {
     let bench = Bench::new();
     let mut spec = bench.shell("id -u; id -g; id -G");
