@@ -16,7 +16,7 @@ pub(crate) struct Process {
     /// Pages of memory.
     pub(crate) pages: u64,
     /// When it started, in ticks since boot: with the pid, what makes a process unique.
-    start: u64,
+    pub(crate) start: u64,
     zombie: bool,
 }
 
@@ -35,6 +35,13 @@ impl Process {
         if Self::of(self.pid).is_some_and(|now| now.start == self.start) {
             let _gone_already = pidfd_send_signal(fd, Signal::KILL);
         }
+    }
+
+    /// Whether it was started with this variable. False if nobody may know.
+    pub(crate) fn was_given(&self, name: &str, value: &str) -> bool {
+        let given = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+        let variable = format!("{name}={value}");
+        given.split(|&byte| byte == 0).any(|one| one == variable.as_bytes())
     }
 
     /// Dead, and only waiting for its parent to notice.

@@ -45,16 +45,26 @@ pub(crate) struct StopRequest {
     pub(crate) requested_at: Timestamp,
 }
 
-/// Who claimed a run, and what its container's output goes through: enough to find what a dead shim left behind.
+/// Who claimed a run, what its container's output goes through, and what marks its processes: enough to find what a dead
+/// shim left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
     /// The shim.
     pub(crate) shim: u32,
     /// Pids mean nothing after a restart of the machine.
     pub(crate) boot: String,
-    /// The pipes that the container's output goes through.
+    /// The pipes that the container's output goes through; none with a terminal.
     pub(crate) pipes: Vec<u64>,
+    /// What every process of the container has in its environment, unless it was taken out, and no other process has.
+    #[serde(default)]
+    pub(crate) mark: String,
+    /// When the shim started, in ticks since boot: nothing of the container is older.
+    #[serde(default)]
+    pub(crate) since: u64,
 }
+
+/// The variable with the mark.
+pub(crate) const MARK: &str = "TRAINYARD_RUN";
 
 impl Claim {
     pub(crate) fn read(dir: &Path) -> Option<Self> {
@@ -87,6 +97,14 @@ pub(crate) fn boot_id() -> String {
 /// Reads what the container is.
 pub(crate) fn read_spec(dir: &Path) -> io::Result<ContainerSpec> {
     serde_json::from_slice(&fs::read(dir.join(SPEC))?).map_err(io::Error::from)
+}
+
+/// What is to become a process of the container, with the mark in its environment.
+pub(crate) fn read_marked_spec(dir: &Path) -> io::Result<ContainerSpec> {
+    let mut spec = read_spec(dir)?;
+    let mark = Claim::read(dir).map(|claim| claim.mark).filter(|mark| !mark.is_empty());
+    spec.env.extend(mark.map(|mark| (MARK.to_owned(), mark)));
+    Ok(spec)
 }
 
 /// Writes a file so that it is there as a whole or not at all, and still there after a power cut.

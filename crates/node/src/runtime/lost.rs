@@ -1,8 +1,10 @@
 //! What a shim that was killed leaves behind.
 //!
-//! The program itself dies with its shim, but what it had started does not. It is found by its control group, or by the
-//! pipes that the container's output went through: nobody else ever had these. A session in which one such process is
-//! left is the container's too, since its number cannot have been given to another one meanwhile.
+//! The program itself dies with its shim, but what it had started does not. It is found by its control group, by the
+//! pipes that the container's output went through, or by a mark in its environment: nobody else ever had these. A session
+//! in which one such process is left is the container's too, since its number cannot have been given to another one
+//! meanwhile. Without control groups a process is not found that went into a session of its own, closed its output and
+//! was started with an environment from which the mark was taken.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::cgroup::Cgroups;
-use super::files::{CLAIM, Claim, boot_id};
+use super::files::{CLAIM, Claim, MARK, boot_id};
 use crate::proc::{self, Process};
 
 /// Ends what is left of a container whose shim is dead, and waits a moment for its end.
@@ -41,7 +43,9 @@ fn remains<'a>(all: &'a [Process], claim: &Claim, groups: &Cgroups) -> Vec<&'a P
     let pipes: Vec<String> = claim.pipes.iter().map(|pipe| format!("pipe:[{pipe}]")).collect();
     let living = || all.iter().filter(|process| !process.is_zombie() && process.pid != own);
     let mut sure: HashSet<i32> = living()
-        .filter(|process| fenced.contains(&process.pid) || writes_to(process.pid, &pipes))
+        .filter(|process| {
+            fenced.contains(&process.pid) || writes_to(process.pid, &pipes) || is_marked(process, claim)
+        })
         .map(|process| process.pid)
         .collect();
     let session = i32::try_from(claim.shim).unwrap_or_default();
@@ -51,6 +55,11 @@ fn remains<'a>(all: &'a [Process], claim: &Claim, groups: &Cgroups) -> Vec<&'a P
     let roots: Vec<i32> = sure.iter().copied().collect();
     sure.extend(proc::descendants(all, &roots).iter().map(|process| process.pid));
     living().filter(|process| sure.contains(&process.pid)).collect()
+}
+
+/// A claim of an earlier version has no mark.
+fn is_marked(process: &Process, claim: &Claim) -> bool {
+    !claim.mark.is_empty() && process.start >= claim.since && process.was_given(MARK, &claim.mark)
 }
 
 fn writes_to(pid: i32, pipes: &[String]) -> bool {

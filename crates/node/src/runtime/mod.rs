@@ -101,13 +101,13 @@ impl Runtime {
             return match state.map_err(RuntimeError::file(dir))? {
                 None | Some(State::Starting { .. }) => Ok(Instance::Starting),
                 Some(State::Running { pid, started_at }) => Ok(Instance::Running { pid, started_at }),
-                Some(State::Ended { exit }) => Ok(Instance::Ended(exit)),
+                Some(State::Ended { exit, .. }) => Ok(Instance::Ended(exit)),
             };
         }
         // A shim that was killed, or one of an earlier version, has left it.
         let _tried_again_next_time = secrets::forget_spec(dir);
         Ok(Instance::Ended(match state {
-            Ok(Some(State::Ended { exit })) => exit,
+            Ok(Some(State::Ended { exit, .. })) => exit,
             other => self.lost(dir, other.ok().flatten()),
         }))
     }
@@ -172,7 +172,7 @@ impl Runtime {
         let started_at = match last {
             Some(State::Running { started_at, .. }) => started_at,
             Some(State::Starting { at }) => at,
-            Some(State::Ended { exit }) => return exit,
+            Some(State::Ended { exit, .. }) => return exit,
             None => lost::claimed_at(dir).unwrap_or(now),
         };
         let message = "its shim was killed or the machine went down: nobody knows how it ended".to_owned();
@@ -184,7 +184,7 @@ impl Runtime {
             started_at,
             finished_at: now.max(started_at),
         };
-        let _said_again_next_time = State::Ended { exit: exit.clone() }.write(dir);
+        let _said_again_next_time = State::Ended { exit: exit.clone(), lost: None }.write(dir);
         exit
     }
 }

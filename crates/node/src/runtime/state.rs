@@ -40,6 +40,9 @@ pub(crate) enum State {
     Ended {
         /// How it ended.
         exit: Exit,
+        /// What could not be said in the log any more: how many lines are missing at its end, and why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost: Option<String>,
     },
 }
 
@@ -90,7 +93,7 @@ impl State {
                 block.push(b'\n');
                 return Ok(block);
             }
-            let Self::Ended { exit: Exit { message: Some(message), .. } } = &mut state else {
+            let Self::Ended { exit: Exit { message: Some(message), .. }, .. } = &mut state else {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the state does not fit its file"));
             };
             let half = message.chars().count() / 2;
@@ -123,7 +126,7 @@ mod tests {
         let reason = ExitReason::Error;
         let exit =
             Exit { code: 1, signal: None, reason, message: Some(message), started_at: at, finished_at: at };
-        State::Ended { exit }
+        State::Ended { exit, lost: None }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use nix::unistd::{chroot, fchdir};
 use super::program::NotStarted;
 use super::{fail, program};
 use crate::runtime::cgroup::Cgroups;
-use crate::runtime::files::read_spec;
+use crate::runtime::files::read_marked_spec;
 use crate::runtime::state::State;
 
 /// As shells do when they cannot run a command.
@@ -28,7 +28,7 @@ pub(super) fn main(dir: &Path, command: &[OsString]) -> ExitCode {
 
 /// Returns only if that failed, with the reason. Its standard streams are the command's.
 pub(super) fn become_command(dir: &Path, command: &[String], terminal: bool) -> NotStarted {
-    let mut spec = match read_spec(dir) {
+    let mut spec = match read_marked_spec(dir) {
         Ok(spec) => spec,
         // It goes with the end of the run.
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -16,7 +16,7 @@ use crate::lock;
 use crate::open_files::limit_open_files;
 use crate::runtime::ContainerSpec;
 use crate::runtime::cgroup::Cgroups;
-use crate::runtime::files::{LOCK, STDIN, read_spec};
+use crate::runtime::files::{LOCK, STDIN, read_marked_spec};
 
 /// Prepares everything and becomes the program. Its standard input is the shim's ear: what is written there is why the
 /// program did not start, and its end without a word is the good news.
@@ -28,7 +28,7 @@ pub(super) fn main(dir: &Path) -> ExitCode {
 }
 
 fn become_program(dir: &Path) -> String {
-    let spec = match read_spec(dir) {
+    let spec = match read_marked_spec(dir) {
         Ok(spec) => spec,
         Err(error) => return format!("its description cannot be read: {error}"),
     };

@@ -1,6 +1,5 @@
 //! The log of a container: output in, dated lines out, in files of a limited size.
 
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
@@ -94,6 +93,11 @@ impl Log {
         self.close(Source::Stderr);
     }
 
+    /// What could not be written, if there is something: it is said with the next line that can be.
+    pub(super) fn unsaid(&self) -> Option<String> {
+        (self.lost > 0).then(|| format!("… {} lines lost: {}", self.lost, self.cause))
+    }
+
     fn open_line(&mut self, source: Source) -> &mut Vec<u8> {
         let [stdout, stderr] = &mut self.open;
         match source {
@@ -121,9 +125,7 @@ impl Log {
         }
         let mut batch = std::mem::take(&mut self.batch);
         let told = self.lost;
-        if told > 0 {
-            let mut text = String::new();
-            let _infallible = write!(text, "… {told} lines lost: {}", self.cause);
+        if let Some(text) = self.unsaid() {
             let mut with_note = Vec::with_capacity(batch.len() + 128);
             put(&mut with_note, &format!("{:.9}", now()), Source::Stderr, true, text.as_bytes(), &[]);
             with_note.extend_from_slice(&batch);

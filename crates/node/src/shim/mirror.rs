@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
@@ -17,9 +16,8 @@ use nix::unistd::{chdir, chroot, pivot_root};
 const NOTHING: Option<&str> = None;
 
 /// The file tree of a container in the making.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tree {
-    stage: PathBuf,
     /// Directories in memory, where entries may be made freely.
     own: HashSet<PathBuf>,
     /// What is mounted already, and whether read-only.
@@ -33,18 +31,14 @@ pub(super) fn bind(source: &Path, target: &Path) -> io::Result<()> {
 }
 
 impl Tree {
-    pub(super) fn new(stage: &Path) -> Self {
-        Self { stage: stage.to_owned(), own: HashSet::new(), mounts: Vec::new(), covered: 0 }
-    }
-
     /// Notes a mount: below it entries may be made in what is mounted, as every container runtime does.
     pub(super) fn mounted(&mut self, target: PathBuf, read_only: bool) {
         self.mounts.push((target, read_only));
     }
 
     /// Moves to a root in memory that has all entries of the present one.
-    pub(super) fn renew_root(&mut self) -> io::Result<()> {
-        let root = self.stage.join("root");
+    pub(super) fn renew_root(&mut self, stage: &Path) -> io::Result<()> {
+        let root = stage.join("root");
         fs::create_dir(&root)?;
         mount(Some("tmpfs"), &root, Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))?;
         // Otherwise the copy of the directory it lies in would contain it once more.
@@ -61,7 +55,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes sure that the path exists, and gives its real name.
+    /// Makes sure that the path exists, and gives its real name. To be called in the stage.
     pub(super) fn make_room(&mut self, target: &Path, is_dir: bool) -> io::Result<PathBuf> {
         if let Ok(real) = fs::canonicalize(target) {
             return Ok(real);
@@ -93,14 +87,11 @@ impl Tree {
         if ["/proc", "/sys"].iter().any(|kernel| dir.starts_with(kernel)) {
             return Err(io::Error::other("nothing can be added below /proc and /sys"));
         }
-        let original = self.stage.join(format!("covered-{}", self.covered));
+        let original = PathBuf::from(format!("covered-{}", self.covered));
         self.covered += 1;
         fs::create_dir(&original)?;
         bind(dir, &original)?;
         let kind = fs::metadata(&original)?;
-        // By its number it can be reached also when the stage itself lies in what is covered.
-        let held = File::open(&original)?;
-        let original = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
         let mode = format!("mode={:o}", kind.mode() & 0o7777);
         mount(Some("tmpfs"), dir, Some("tmpfs"), MsFlags::empty(), Some(mode.as_str()))?;
         let _owner_may_not_exist_in_this_namespace = chown(dir, Some(kind.uid()), Some(kind.gid()));

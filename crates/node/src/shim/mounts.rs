@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::statvfs::{FsFlags, statvfs};
-use nix::unistd::{getegid, geteuid};
+use nix::unistd::{chdir, getegid, geteuid};
 
 use super::mirror::{Tree, bind};
 use super::program::text;
@@ -32,15 +32,16 @@ pub(super) fn enter(dir: &Path, mounts: &[Mount]) -> Result<(), String> {
     }
     let mut order: Vec<(usize, &Mount)> = mounts.iter().enumerate().collect();
     order.sort_by_key(|(_, mount)| mount.target.components().count());
-    let mut tree = Tree::new(&stage);
+    let mut tree = Tree::default();
     if order.iter().any(|(_, mount)| lacks_top(&mount.target)) {
-        tree.renew_root().map_err(|error| format!("the container's root cannot be made: {error}"))?;
+        tree.renew_root(&stage).map_err(|error| format!("the container's root cannot be made: {error}"))?;
     }
+    // From here on the stage is where this process is: a mount over a directory above it hides its name.
+    chdir(&stage).map_err(|error| format!("mounts cannot be prepared: {}", text(error)))?;
     for (n, one) in order {
-        place(&mut tree, one, &stage.join(n.to_string()))?;
+        place(&mut tree, one, Path::new(&n.to_string()))?;
     }
-    umount2(&stage, MntFlags::MNT_DETACH)
-        .map_err(|error| format!("mounts cannot be tidied up: {}", text(error)))
+    umount2(".", MntFlags::MNT_DETACH).map_err(|error| format!("mounts cannot be tidied up: {}", text(error)))
 }
 
 /// Whether mounts can be made here at all; leaves nothing, since the process that asks ends.

@@ -13,7 +13,9 @@ use nix::sys::stat::fstat;
 use nix::unistd::Pid;
 
 use super::input::Input;
+use crate::proc::Process;
 use crate::runtime::files::{CLAIM, Claim, boot_id};
+use crate::runtime::state::checksum;
 use crate::runtime::{ContainerSpec, pty};
 
 /// A program on its way to run.
@@ -42,12 +44,13 @@ pub(super) fn start(dir: &Path, spec: &ContainerSpec) -> io::Result<Started> {
     let (stdout, stderr) = if spec.tty {
         let (player, end) = pty::open()?;
         helper.stdout(Stdio::from(end.try_clone()?)).stderr(Stdio::from(end));
+        note(dir, Vec::new());
         let player = File::from(player);
         input.plays(player.try_clone()?);
         (player, None)
     } else {
         let ((stdout, out), (stderr, err)) = (pipe()?, pipe()?);
-        let _only_for_cleaning_up = note(dir, [fstat(&stdout)?.st_ino, fstat(&stderr)?.st_ino]);
+        note(dir, vec![fstat(&stdout)?.st_ino, fstat(&stderr)?.st_ino]);
         // With a terminal the helper makes a session of its own, which no leader of a group can.
         helper.stdout(out).stderr(err).process_group(0);
         (stdout, Some(stderr))
@@ -64,8 +67,16 @@ fn pipe() -> io::Result<(File, Stdio)> {
     Ok((File::from(OwnedFd::from(reader)), Stdio::from(OwnedFd::from(writer))))
 }
 
-fn note(dir: &Path, pipes: [u64; 2]) -> io::Result<()> {
-    let claim = Claim { shim: std::process::id(), boot: boot_id(), pipes: pipes.to_vec() };
-    let mut file = OpenOptions::new().write(true).mode(0o600).open(dir.join(CLAIM))?;
-    file.write_all(&serde_json::to_vec(&claim)?)
+/// Notes how to find the container's processes when this one is killed.
+fn note(dir: &Path, pipes: Vec<u64>) {
+    let (shim, boot) = (std::process::id(), boot_id());
+    let since = i32::try_from(shim).ok().and_then(Process::of).map_or(0, |own| own.start);
+    // A directory is run once, and no two directories have one name at a time.
+    let mark = format!("{:016x}-{shim}-{since}", checksum(dir.as_os_str().as_encoded_bytes()));
+    let claim = Claim { shim, boot, pipes, mark, since };
+    let write = || {
+        let mut file = OpenOptions::new().write(true).mode(0o600).open(dir.join(CLAIM))?;
+        file.write_all(&serde_json::to_vec(&claim)?)
+    };
+    let _only_for_cleaning_up: io::Result<()> = write();
 }

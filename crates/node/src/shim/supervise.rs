@@ -20,11 +20,11 @@ use super::input::Input;
 use super::log::{Log, Source};
 use super::start::{Started, start};
 use super::{claim, kill, now, outcome};
-use crate::{lock, secrets};
 use crate::runtime::ContainerSpec;
 use crate::runtime::cgroup::Cgroups;
 use crate::runtime::files::{StopRequest, read_spec};
 use crate::runtime::state::State;
+use crate::{lock, secrets};
 
 /// How often requests and the control plane's lock are looked at without being told to.
 const TICK: Duration = Duration::from_secs(1);
@@ -55,21 +55,22 @@ fn run(dir: &Path) -> io::Result<()> {
     prctl::set_child_subreaper(true)?;
     let Some(_lock) = claim::claim(dir)? else { return Ok(()) };
     let tried_at = now();
-    let exit = match read_spec(dir) {
-        Err(error) => outcome::start_error(format!("its description cannot be read: {error}"), tried_at),
+    let failed = |message: String| (outcome::start_error(message, tried_at), None);
+    let (exit, lost) = match read_spec(dir) {
+        Err(error) => failed(format!("its description cannot be read: {error}")),
         Ok(spec) => {
             let groups = Cgroups::create(dir, spec.limits);
-            let exit = match start(dir, &spec) {
-                Err(error) => outcome::start_error(format!("no process could be started: {error}"), tried_at),
+            let end = match start(dir, &spec) {
+                Err(error) => failed(format!("no process could be started: {error}")),
                 Ok(started) => Supervisor::new(dir, &spec, &groups, signals, started).run(),
             };
             groups.remove();
-            exit
+            end
         }
     };
     // Before the end is told: whoever sees the end finds no secrets.
     let _removed_by_the_next_look = secrets::forget_spec(dir);
-    State::Ended { exit }.write(dir)
+    State::Ended { exit, lost }.write(dir)
 }
 
 /// Signals are read from a descriptor. A file size limit is to fail a write, not to end the shim.
@@ -141,7 +142,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn run(mut self) -> crate::runtime::Exit {
+    /// How it ended, and what the log could not be told.
+    fn run(mut self) -> (crate::runtime::Exit, Option<String>) {
         while !self.is_over() {
             if Instant::now() >= self.next_tick {
                 self.tick();
@@ -159,10 +161,12 @@ impl<'a> Supervisor<'a> {
         let reaped = kill::kill_all(self.pid, self.groups);
         self.ended = self.ended.or(reaped.main);
         self.drain();
+        let lost = self.log.unsaid();
         if self.complaint.is_empty() {
-            return outcome::ended(self.ended, self.spec, self.groups, self.started_at);
+            return (outcome::ended(self.ended, self.spec, self.groups, self.started_at), lost);
         }
-        outcome::start_error(String::from_utf8_lossy(&self.complaint).into_owned(), self.started_at)
+        let complaint = String::from_utf8_lossy(&self.complaint).into_owned();
+        (outcome::start_error(complaint, self.started_at), lost)
     }
 
     /// The program's end is the container's; only in a stop the others get the rest of the grace period.

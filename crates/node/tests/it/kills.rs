@@ -53,6 +53,28 @@ async fn a_killed_shim_takes_its_container_along() {
     assert!(matches!(bench.runtime.look(&dir).unwrap(), Instance::Ended(_)), "it is not begun again");
 }
 
+/// Without control groups, and with nothing left that leads to the shim: neither parent nor session nor pipes.
+#[tokio::test]
+async fn a_daemon_that_a_killed_shim_left_is_found_by_its_mark() {
+    let bench = Bench::new();
+    let dir = bench.dir("daemon");
+    let pid = bench.root.path().join("pid");
+    let daemon = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000", pid.display());
+    let script = format!("(setsid sh -c '{daemon}' </dev/null >/dev/null 2>&1 &); sleep 1000");
+    bench.begin(&dir, &bench.shell(&script)).await;
+    let daemon: i32 = content(&pid).await.trim().parse().unwrap();
+    let mut innocent = Command::new("sleep").arg("1000").env("TRAINYARD_RUN", "another").spawn().unwrap();
+    let _none_here_at_all = fs::remove_file(dir.join("cgroups"));
+    kill(Pid::from_raw(shim_of(&dir)), Signal::SIGKILL).unwrap();
+    let exit = bench.ended(&dir).await;
+    let untouched = innocent.try_wait().unwrap().is_none();
+    innocent.kill().unwrap();
+    innocent.wait().unwrap();
+    assert_eq!(exit.reason, ExitReason::Lost);
+    until("the daemon is gone", || !alive(daemon)).await;
+    assert!(untouched);
+}
+
 #[tokio::test]
 async fn a_shim_of_another_life_of_the_machine_is_lost_and_nobody_else_is_touched() {
     let bench = Bench::new();

@@ -162,4 +162,11 @@ async fn a_full_disk_loses_lines_but_neither_the_run_nor_its_exit_code() {
     let text = whole_log(&dir).await;
     assert!(text.starts_with("1\n2\n3\n") && text.ends_with('\n'), "whole lines only");
     assert!(text.lines().count() < 20_000);
+    // The disk stays full to the end: what is missing is told by whoever reads the log.
+    let (note, lines) =
+        text.lines().collect::<Vec<_>>().split_last().map(|(last, rest)| (*last, rest.len())).unwrap();
+    let words: Vec<&str> = note.split(' ').collect();
+    assert!(note.starts_with("… ") && note.contains("lines lost: File too large"), "{note}");
+    assert_eq!(lines + words[1].parse::<usize>().unwrap(), 20_001);
+    assert!(last_line(&dir).unwrap().contains("lines lost"));
 }

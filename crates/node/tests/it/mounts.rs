@@ -126,6 +126,36 @@ async fn a_source_that_another_mount_hides_is_still_mounted() {
 }
 
 #[tokio::test]
+async fn a_volume_over_a_directory_above_the_run_is_mounted() {
+    let bench = Bench::new();
+    if !permitted(&bench) {
+        return;
+    }
+    let (one, two) = (volume(&bench, "one"), volume(&bench, "two"));
+    let above = fs::canonicalize(bench.root.path()).unwrap();
+    let above = above.to_str().unwrap();
+    let work = bench.root.path().join("work");
+    fs::create_dir(&work).unwrap();
+    // Beside it a place below the root that does not exist, one that does, one to be covered, and the way back.
+    let own = fs::canonicalize(&work).unwrap();
+    let own = own.to_str().unwrap();
+    let mut spec = bench.shell(&format!(
+        "cat {above}/file /mnt/file /ty-new/file /etc/ty-below/file; echo new > made; pwd; ls {above}"
+    ));
+    spec.working_dir = PathBuf::from(own);
+    spec.mounts = vec![
+        mount(&one, above),
+        mount(&two, "/mnt"),
+        mount(&two, "/ty-new"),
+        mount(&two, "/etc/ty-below"),
+        mount(&work, own),
+    ];
+    let expected = format!("from one\n{}{own}\nfile\nwork\n", "from two\n".repeat(3));
+    assert_eq!(output(&bench, "above", &spec).await, expected);
+    assert_eq!(fs::read_to_string(work.join("made")).unwrap(), "new\n");
+}
+
+#[tokio::test]
 async fn a_mount_that_cannot_be_made_is_named() {
     let bench = Bench::new();
     if !permitted(&bench) {

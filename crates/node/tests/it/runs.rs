@@ -53,8 +53,10 @@ async fn the_environment_is_exactly_what_was_asked_for() {
     let dir = bench.dir("env");
     bench.run(&dir, &spec).await;
     let log = whole_log(&dir).await;
-    let mut lines: Vec<&str> = log.lines().collect();
+    let (mark, mut lines): (Vec<&str>, Vec<&str>) =
+        log.lines().partition(|line| line.starts_with("TRAINYARD_RUN="));
     lines.sort_unstable();
+    assert_eq!(mark.len(), 1, "by which its processes are found");
     assert_eq!(lines, ["EMPTY=", "GREETING=good morning = hello", "PATH=/usr/local/bin:/usr/bin:/bin"]);
 }
 
@@ -136,7 +138,8 @@ async fn a_run_that_cannot_be_claimed_is_refused_and_may_be_tried_again() {
 async fn the_environment_is_gone_when_a_run_has_ended() {
     let bench = Bench::new();
     let secret = |dir: &std::path::Path| {
-        let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+        let files =
+            fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
         files.filter(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).contains("swordfish")).count()
     };
     let mut spec = bench.shell("echo $PASSWORD | wc -c; test $1 = swordfish; exit 3");
@@ -151,8 +154,11 @@ async fn the_environment_is_gone_when_a_run_has_ended() {
     let dir = bench.dir("killed");
     bench.begin(&dir, &spec).await;
     assert_eq!(secret(&dir), 1);
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(crate::harness::shim_of(&dir)), nix::sys::signal::SIGKILL)
-        .unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(crate::harness::shim_of(&dir)),
+        nix::sys::signal::SIGKILL,
+    )
+    .unwrap();
     bench.ended(&dir).await;
     assert_eq!(secret(&dir), 0, "the next look removes what a killed shim left");
 }

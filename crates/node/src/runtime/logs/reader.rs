@@ -41,6 +41,8 @@ pub(super) struct Reader {
     settled: bool,
     /// The run was over before the last read.
     over: bool,
+    /// What the log could not be told at its end was said.
+    told: bool,
     /// Half a record.
     carry: Vec<u8>,
     /// Lines that have not ended, of stdout and stderr.
@@ -65,6 +67,7 @@ impl Reader {
             newer: VecDeque::new(),
             settled: false,
             over: false,
+            told: false,
             carry: Vec::new(),
             open: <[Open; 2]>::default(),
             left: query.limit_bytes.unwrap_or(u64::MAX),
@@ -189,9 +192,23 @@ impl Reader {
         }
     }
 
-    /// Lines that never ended.
+    /// Lines that never ended, and what a full disk did not let into the log.
     fn rest(&mut self) -> Vec<u8> {
-        self.open.iter_mut().flat_map(|open| std::mem::take(&mut open.text)).collect()
+        let mut rest: Vec<u8> =
+            self.open.iter_mut().flat_map(|open| std::mem::take(&mut open.text)).collect();
+        if std::mem::replace(&mut self.told, true) {
+            return rest;
+        }
+        if let Ok(Some(State::Ended { exit, lost: Some(lost) })) = State::read(&self.dir) {
+            let (time, mut text) = (format!("{:.9}", exit.finished_at), Vec::new());
+            let record = Record { time: time.as_bytes(), stderr: true, whole: true, text: lost.as_bytes() };
+            self.put(record, &mut text);
+            if rest.last().is_some_and(|&byte| byte != b'\n') && !text.is_empty() {
+                rest.push(b'\n');
+            }
+            rest.append(&mut text);
+        }
+        rest
     }
 
     fn cut(&mut self, mut text: Vec<u8>) -> Bytes {
