@@ -16,7 +16,7 @@ pub trait PodLogs: Send + Sync + 'static {
     fn read(&self, request: LogRequest) -> BoxFuture<'static, Result<LogStream, LogError>>;
 
     /// Whether there is the log of an earlier run that the status of this pod knows nothing of: one of a pod that had its
-    /// name before.
+    /// name before. Asked on a thread that may block.
     fn remembers(&self, _namespace: &str, _pod: &Value, _container: &str) -> bool {
         false
     }

@@ -11,7 +11,8 @@ use crate::{Error, files};
 /// What cluster, user and context are called.
 pub const NAME: &str = "trainyard";
 
-/// Writes a kubeconfig with one context, for the owner alone: it holds the token. Its directory is made if missing.
+/// Writes a kubeconfig with one context, for the owner alone: it holds the token. Its directory is made if missing. One that
+/// says the same already stays.
 pub fn write(path: &Path, server: &str, ca_pem: &str, token: &str, namespace: &str) -> Result<(), Error> {
     let config = json!({
         "apiVersion": "v1",
@@ -30,6 +31,10 @@ pub fn write(path: &Path, server: &str, ca_pem: &str, token: &str, namespace: &s
     let yaml = yaml.map_err(|error| Error::Kubeconfig(error.into()))?;
     if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
         files::private_directory(directory)?;
+    }
+    // A full disk must not keep a server from starting whose kubeconfig is right.
+    if files::read(path).is_ok_and(|found| found.as_deref() == Some(&*yaml)) {
+        return Ok(());
     }
     files::write(path, &yaml)
 }

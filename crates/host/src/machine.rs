@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use trainyard_apiserver::logs::{LogError, LogRequest, LogStream, PodLogs};
 use trainyard_apiserver::selector::LabelSelector;
 use trainyard_apiserver::{Extension, ExtensionResource};
@@ -105,13 +106,19 @@ impl PodLogs for Machine {
         Box::pin(async move {
             let (name, uid) = (text(&request.pod, "name"), text(&request.pod, "uid"));
             let logs = logs.ok_or_else(|| LogError::Internal("the node has not started yet".into()))?;
-            let container = &request.container;
-            let last = last_run(&request.pod, container).filter(|_| request.previous);
-            let found = last
-                .and_then(|number| logs.run(&uid, container, number))
-                .or_else(|| logs.find(&request.namespace, &name, &uid, container, request.previous));
+            let (container, previous) = (&request.container, request.previous);
+            let last = last_run(&request.pod, container).filter(|_| previous);
+            let looking = spawn_blocking({
+                let (logs, name, container) = (logs.clone(), name.clone(), container.clone());
+                let namespace = request.namespace.clone();
+                move || {
+                    last.and_then(|number| logs.run(&uid, &container, number))
+                        .or_else(|| logs.find(&namespace, &name, &uid, &container, previous))
+                }
+            });
+            let found = looking.await.map_err(|error| LogError::Internal(error.to_string()))?;
             let dir = found.ok_or_else(|| {
-                let which = if request.previous { "previous terminated container" } else { "container" };
+                let which = if previous { "previous terminated container" } else { "container" };
                 LogError::BadRequest(format!("{which} {container:?} in pod {name:?} not found"))
             })?;
             let query = LogQuery {
@@ -159,13 +166,16 @@ pub(crate) fn metrics(machine: Machine, clock: Clock) -> Extension {
 }
 
 impl Meter {
-    fn usage(&self) -> Vec<ContainerUsage> {
-        self.machine.metrics().map(|metrics| metrics.usage(FRESH)).unwrap_or_default()
+    async fn usage(&self) -> Vec<ContainerUsage> {
+        match self.machine.metrics() {
+            Some(metrics) => metrics.measure(FRESH).await,
+            None => Vec::new(),
+        }
     }
 
-    fn pods(&self, keep: impl Fn(&ContainerUsage) -> bool) -> Vec<Value> {
+    async fn pods(&self, keep: impl Fn(&ContainerUsage) -> bool) -> Vec<Value> {
         let now = (self.clock)();
-        let mut usage = self.usage();
+        let mut usage = self.usage().await;
         usage.retain(keep);
         usage.sort_by(|a, b| (&a.namespace, &a.pod, &a.container).cmp(&(&b.namespace, &b.pod, &b.container)));
         usage
@@ -185,9 +195,9 @@ impl Meter {
             .collect()
     }
 
-    fn node(&self) -> Option<Value> {
+    async fn node(&self) -> Option<Value> {
         let name = self.machine.parts()?.name;
-        let (now, usage) = ((self.clock)(), self.usage());
+        let (now, usage) = ((self.clock)(), self.usage().await);
         let (cpus, memory) =
             usage.iter().fold((0.0, 0), |(cpus, memory), c| (cpus + c.cpus, memory + c.memory));
         Some(json!({
@@ -225,7 +235,7 @@ fn found(what: &str, name: &str, object: Option<Value>) -> Response {
 }
 
 async fn all_pods(State(meter): State<Meter>, query: Query<Selection>) -> Response {
-    selected(&meter, &query, |_| true)
+    selected(&meter, &query, |_| true).await
 }
 
 async fn pods_of(
@@ -233,7 +243,7 @@ async fn pods_of(
     Path(namespace): Path<String>,
     query: Query<Selection>,
 ) -> Response {
-    selected(&meter, &query, |usage| usage.namespace == namespace)
+    selected(&meter, &query, |usage| usage.namespace == namespace).await
 }
 
 #[derive(Default, Deserialize)]
@@ -242,7 +252,7 @@ struct Selection {
     label_selector: String,
 }
 
-fn selected(meter: &Meter, selection: &Selection, keep: impl Fn(&ContainerUsage) -> bool) -> Response {
+async fn selected(meter: &Meter, selection: &Selection, keep: impl Fn(&ContainerUsage) -> bool) -> Response {
     let selector = match LabelSelector::parse(&selection.label_selector) {
         Ok(selector) => selector,
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
@@ -251,20 +261,20 @@ fn selected(meter: &Meter, selection: &Selection, keep: impl Fn(&ContainerUsage)
         let labels = usage.labels.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
         selector.matches(Some(&labels))
     };
-    list("PodMetricsList", meter.pods(|usage| keep(usage) && matches(usage))).into_response()
+    list("PodMetricsList", meter.pods(|usage| keep(usage) && matches(usage)).await).into_response()
 }
 
 async fn one_pod(State(meter): State<Meter>, Path((namespace, name)): Path<(String, String)>) -> Response {
-    let mut pods = meter.pods(|usage| usage.namespace == namespace && usage.pod == name);
+    let mut pods = meter.pods(|usage| usage.namespace == namespace && usage.pod == name).await;
     found("pods", &name, pods.pop())
 }
 
 async fn nodes(State(meter): State<Meter>) -> Json<Value> {
-    list("NodeMetricsList", meter.node().into_iter().collect())
+    list("NodeMetricsList", meter.node().await.into_iter().collect())
 }
 
 async fn one_node(State(meter): State<Meter>, Path(name): Path<String>) -> Response {
-    let node =
-        meter.node().filter(|node| node.pointer("/metadata/name").and_then(Value::as_str) == Some(&*name));
+    let node = meter.node().await;
+    let node = node.filter(|node| node.pointer("/metadata/name").and_then(Value::as_str) == Some(&*name));
     found("nodes", &name, node)
 }

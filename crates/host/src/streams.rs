@@ -4,6 +4,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use trainyard_apiserver::streams::{Connection, Place, PodStreams, StreamError, Streams};
 use trainyard_node::NodeStreams;
 use trainyard_node::runtime::{self, RuntimeError, WindowSize};
@@ -103,7 +104,11 @@ impl PodStreams for Machine {
         let node = self.streams();
         async move {
             let node = node.ok_or_else(not_yet)?;
-            is_up(&node, &place)?;
+            let looking = spawn_blocking({
+                let node = node.clone();
+                move || is_up(&node, &place)
+            });
+            looking.await.map_err(|error| StreamError(error.to_string()))??;
             let connection = node.connect(port).await.map_err(StreamError)?;
             // Somebody may sit at a keyboard behind it.
             let _slower_at_worst = connection.set_nodelay(true);

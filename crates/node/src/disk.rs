@@ -18,7 +18,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
 
+use crate::runtime::files;
 use crate::secrets;
+
+/// Whose directory it is.
+const OWNER: &str = "pod.json";
 
 /// The node's part of a data directory.
 #[derive(Clone, Debug)]
@@ -99,8 +103,8 @@ impl Disk {
     /// Makes room for a pod; nothing happens if there is.
     pub(crate) fn admit(&self, pod: &Pod, now: Timestamp) -> io::Result<()> {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let file = self.pod(uid).join("pod.json");
-        if file.exists() {
+        // One that cannot be read was damaged by an earlier version and a power cut: it is written again.
+        if self.owner(uid).is_some() {
             return Ok(());
         }
         create(&self.work(uid))?;
@@ -111,7 +115,13 @@ impl Disk {
             since: now,
             gone: None,
         };
-        write_owner(&file, &owner)
+        self.set_owner(uid, &owner)?;
+        // The pod's own directory is new, too.
+        fs::File::open(self.pods())?.sync_all()
+    }
+
+    fn set_owner(&self, uid: &str, owner: &Owner) -> io::Result<()> {
+        files::write_whole(&self.pod(uid), OWNER, &serde_json::to_vec(owner)?)
     }
 
     /// Gives up everything of a pod but its logs.
@@ -123,8 +133,34 @@ impl Disk {
                 _ => {}
             }
         }
-        let Some(owner) = self.owner(uid).filter(|owner| owner.gone.is_none()) else { return Ok(()) };
-        write_owner(&self.pod(uid).join("pod.json"), &Owner { gone: Some(now), ..owner })
+        if !self.pod(uid).exists() {
+            return Ok(());
+        }
+        self.tidy_runs(uid)?;
+        match self.owner(uid) {
+            Some(Owner { gone: Some(_), .. }) => Ok(()),
+            Some(owner) => self.set_owner(uid, &Owner { gone: Some(now), ..owner }),
+            // Without one nobody would ever remove it.
+            None => {
+                let (namespace, name) = (String::new(), String::new());
+                self.set_owner(uid, &Owner { namespace, name, since: now, gone: Some(now) })
+            }
+        }
+    }
+
+    /// Leaves of ended runs what somebody may still ask for: the log, and how it ended.
+    fn tidy_runs(&self, uid: &str) -> io::Result<()> {
+        for container in names(&self.pod(uid).join("containers"))? {
+            for entry in names(&self.container(uid, &container))? {
+                let path = self.container(uid, &container).join(&entry);
+                if entry.parse::<u32>().is_ok() {
+                    files::tidy(&path)?;
+                } else if entry.ends_with(".level") {
+                    fs::remove_file(&path)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Removes what may hold secrets of a pod that has ended.
@@ -150,7 +186,7 @@ impl Disk {
     }
 
     pub(crate) fn owner(&self, uid: &str) -> Option<Owner> {
-        serde_json::from_slice(&fs::read(self.pod(uid).join("pod.json")).ok()?).ok()
+        serde_json::from_slice(&fs::read(self.pod(uid).join(OWNER)).ok()?).ok()
     }
 
     /// The newest run of each container of a pod.
@@ -188,12 +224,6 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
 /// Logs and secrets are the owner's alone.
 pub(crate) fn create(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
-}
-
-fn write_owner(file: &Path, owner: &Owner) -> io::Result<()> {
-    let next = file.with_extension("json.new");
-    fs::write(&next, serde_json::to_vec(owner)?)?;
-    fs::rename(&next, file)
 }
 
 #[cfg(test)]
@@ -243,13 +273,31 @@ mod tests {
         fs::create_dir_all(disk.run("u", "c", 0)).unwrap();
         let spec = disk.run("u", "c", 0).join("spec.json");
         fs::write(&spec, "{}").unwrap();
+        disk.set_level("u", "c", 0, 0).unwrap();
         disk.clear("u", Timestamp::UNIX_EPOCH).unwrap();
         assert!(!spec.exists(), "a run that was never claimed has a description, too");
+        assert_eq!(names(&disk.container("u", "c")).unwrap(), ["0"]);
         let mut left = names(&disk.pod("u")).unwrap();
         left.sort();
         assert_eq!(left, ["containers", "pod.json"]);
         assert!(disk.owner("u").unwrap().gone.is_some());
         disk.forget("u").unwrap();
         assert!(disk.uids().is_empty());
+    }
+
+    #[test]
+    fn a_damaged_owner_is_written_again_and_one_that_is_gone_gets_an_end() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = Disk::new(root.path());
+        disk.admit(&pod(), Timestamp::UNIX_EPOCH).unwrap();
+        // As a power cut left it when the file was not durable.
+        fs::write(disk.pod("u").join(OWNER), "").unwrap();
+        disk.admit(&pod(), Timestamp::UNIX_EPOCH).unwrap();
+        assert!(disk.owner("u").is_some());
+        fs::write(disk.pod("u").join(OWNER), "").unwrap();
+        disk.clear("u", Timestamp::UNIX_EPOCH).unwrap();
+        assert!(disk.owner("u").unwrap().gone.is_some());
+        disk.clear("never", Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(disk.uids(), ["u"]);
     }
 }

@@ -8,7 +8,7 @@ use crate::shared::Shared;
 
 pub use crate::runtime::logs::LogQuery;
 
-/// Finds and reads logs.
+/// Finds and reads logs. What is not asynchronous reads files: for threads that may block.
 #[derive(Clone)]
 pub struct NodeLogs {
     shared: Arc<Shared>,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::files::blocking;
 use crate::runtime::Usage;
 use crate::shared::{Running, Shared};
 
@@ -58,9 +59,15 @@ impl NodeMetrics {
         while !shutdown.is_cancelled() {
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                _ = tick.tick() => drop(self.usage(PERIOD / 2)),
+                _ = tick.tick() => drop(self.measure(PERIOD / 2).await),
             }
         }
+    }
+
+    /// As [`Self::usage`], on a thread that may block.
+    pub async fn measure(&self, fresh: Duration) -> Vec<ContainerUsage> {
+        let own = self.clone();
+        blocking(move || own.usage(fresh)).await
     }
 
     /// What every running container uses. A sample older than `fresh` is taken anew.

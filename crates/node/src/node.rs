@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -14,6 +14,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::events::{self, Events};
+use crate::files::blocking;
+use crate::leftovers::Leftovers;
 use crate::logs::NodeLogs;
 use crate::machine;
 use crate::metrics::NodeMetrics;
@@ -31,8 +33,8 @@ const PATIENCE: Duration = Duration::from_millis(2);
 const MOST_PATIENCE: Duration = Duration::from_secs(1);
 /// A pod whose worker crashed is taken up again after this long.
 const AFTER_CRASH: Duration = Duration::from_secs(10);
-/// Old logs are looked for this often.
-const SWEEP: Duration = Duration::from_secs(3600);
+/// What pods left that are gone is looked at this often.
+const SWEEP: Duration = Duration::from_secs(60);
 
 /// One machine as a node, ready to run.
 pub struct Node {
@@ -99,6 +101,10 @@ struct Manager {
     patience: Duration,
     workers: JoinSet<(String, bool)>,
     verdicts: mpsc::UnboundedReceiver<Verdict>,
+    /// UIDs of pods that have a directory and are not known to be gone.
+    found: mpsc::UnboundedReceiver<Vec<String>>,
+    finding: mpsc::UnboundedSender<Vec<String>>,
+    leftovers: Arc<Mutex<Leftovers>>,
 }
 
 struct Known {
@@ -111,6 +117,7 @@ struct Known {
 impl Manager {
     fn new(shared: Arc<Shared>) -> Self {
         let (placing, verdicts) = Placing::new(Arc::clone(&shared));
+        let (finding, found) = mpsc::unbounded_channel();
         Self {
             shared,
             pods: BTreeMap::new(),
@@ -121,6 +128,9 @@ impl Manager {
             patience: PATIENCE,
             workers: JoinSet::new(),
             verdicts,
+            found,
+            finding,
+            leftovers: Arc::default(),
         }
     }
 
@@ -155,6 +165,7 @@ impl Manager {
                     self.placing.settle(verdict);
                     place_at = Some(Instant::now() + self.patience);
                 }
+                Some(uids) = self.found.recv() => self.end_strays(&uids),
                 Some(ended) = self.workers.join_next(), if !self.workers.is_empty() => self.ended(ended),
                 () = placing_due => place_at = self.place(),
                 _ = sweep.tick() => self.sweep(),
@@ -191,9 +202,9 @@ impl Manager {
                 for uid in gone {
                     self.gone(&uid);
                 }
+                self.find_pods();
                 self.listed = true;
                 self.shared.listed.send_replace(true);
-                self.end_strays();
             }
             Seen::Gone(uid) => self.gone(&uid),
         }
@@ -252,14 +263,15 @@ impl Manager {
             Some(Known { worker: Some(worker), .. }) => {
                 worker.send_replace(None);
             }
-            Some(Known { worker: None, .. }) if self.shared.disk.owner(uid).is_some() => self.end(uid),
-            Some(Known { worker: None, .. }) | None => {}
+            Some(Known { worker: None, .. }) => self.end(uid),
+            None => {}
         }
     }
 
     fn end(&self, uid: &str) {
         let (shared, uid) = (Arc::clone(&self.shared), uid.to_owned());
-        self.shared.spawn(async move { shared.end_pod(&uid).await });
+        let lane = self.shared.files.lane();
+        self.shared.spawn(async move { shared.end_pod(&uid, &lane).await });
     }
 
     fn ended(&mut self, ended: Result<(String, bool), tokio::task::JoinError>) {
@@ -273,19 +285,36 @@ impl Manager {
         self.work(&uid);
     }
 
-    /// Containers of pods that vanished while no control plane was there, and what ended pods were left with.
-    fn end_strays(&self) {
-        for (uid, _) in self.pods.iter().filter(|(_, known)| known.worker.is_none()) {
-            self.shared.disk.scrub(uid);
+    /// Looks for directories of pods. At the first time secrets are removed that a crash left with pods that are gone.
+    fn find_pods(&self) {
+        let (shared, finding, first) = (Arc::clone(&self.shared), self.finding.clone(), !self.listed);
+        self.shared.spawn(async move {
+            let looking = blocking(move || {
+                let is_gone = |uid: &String| {
+                    let gone = shared.disk.owner(uid).is_some_and(|owner| owner.gone.is_some());
+                    if gone && first {
+                        shared.disk.scrub(uid);
+                    }
+                    gone
+                };
+                shared.disk.uids().into_iter().filter(|uid| !is_gone(uid)).collect()
+            });
+            // Otherwise the node stops.
+            let _ = finding.send(looking.await);
+        });
+    }
+
+    /// Ends containers of pods that vanished while no control plane was there, and removes secrets of those that have ended.
+    /// The directories were found before: a pod that came since is not among them.
+    fn end_strays(&self, found: &[String]) {
+        let known = |uid: &&String| self.pods.contains_key(*uid) || self.odd.contains(*uid);
+        for uid in found.iter().filter(|uid| !known(uid)) {
+            self.end(uid);
         }
-        let known = |uid: &String| self.pods.contains_key(uid) || self.odd.contains(uid);
-        let strays = self.shared.disk.uids().into_iter().filter(|uid| !known(uid));
-        for uid in strays {
-            if self.shared.disk.owner(&uid).is_some_and(|owner| owner.gone.is_some()) {
-                continue;
-            }
-            self.end(&uid);
-        }
+        let idle = |uid: &&String| self.pods.get(*uid).is_some_and(|known| known.worker.is_none());
+        let (ended, shared): (Vec<String>, _) =
+            (found.iter().filter(idle).cloned().collect(), Arc::clone(&self.shared));
+        self.shared.spawn(blocking(move || ended.iter().for_each(|uid| shared.disk.scrub(uid))));
     }
 
     /// Places what can be placed. When to look again, if nothing else happens.
@@ -298,18 +327,19 @@ impl Manager {
         pause.map(|pause| Instant::now() + pause)
     }
 
-    /// Removes logs of pods that are long gone.
+    /// Removes logs of pods that are long gone, or too many.
     fn sweep(&self) {
-        let (disk, now) = (&self.shared.disk, self.shared.options.now());
-        for uid in disk.uids().into_iter().filter(|uid| !self.pods.contains_key(uid)) {
-            let gone = disk.owner(&uid).and_then(|owner| owner.gone);
-            let age = gone.and_then(|gone| Duration::try_from(now.duration_since(gone)).ok());
-            if age.is_some_and(|age| age > self.shared.options.keep_logs)
-                && let Err(error) = disk.forget(&uid)
-            {
-                tracing::warn!(uid, %error, "cannot remove old logs");
-            }
-        }
+        let (shared, leftovers) = (Arc::clone(&self.shared), Arc::clone(&self.leftovers));
+        self.shared.spawn(async move {
+            let own = Arc::clone(&shared);
+            let sweeping = shared.files.remove(move || {
+                // One that still runs is enough.
+                if let Ok(mut leftovers) = leftovers.try_lock() {
+                    leftovers.sweep(&own.disk, own.options.keep, own.options.now());
+                }
+            });
+            sweeping.await;
+        });
     }
 }
 

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use crate::entrypoints::Entrypoints;
 use crate::env::expand;
 use crate::inventory::Inventory;
+use crate::leftovers::Keep;
 use crate::pod::BackOff;
 use crate::runtime::LogRules;
 
@@ -42,8 +43,8 @@ pub struct Options {
     pub open_files: Option<u64>,
     /// How much of each log is kept.
     pub log: LogRules,
-    /// How long logs are kept after their pod is gone.
-    pub keep_logs: Duration,
+    /// How much is kept of what pods leave that are gone.
+    pub keep: Keep,
     /// Where programs on this machine reach the API; without it no pod has a token for it.
     pub api: Option<SocketAddr>,
     /// What the time is.

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -15,9 +16,10 @@ use tokio_util::task::TaskTracker;
 use crate::account;
 use crate::disk::Disk;
 use crate::events::Events;
+use crate::files::{FileWork, Lane};
 use crate::options::Options;
 use crate::pod::ADDRESS;
-use crate::runtime::{Instance, Runtime};
+use crate::runtime::{Instance, Runtime, RuntimeError};
 use crate::sources::NodeFacts;
 
 /// Containers that are started at once.
@@ -47,6 +49,8 @@ pub(crate) struct Shared {
     /// True while the machine takes no new pods.
     pub(crate) closed: watch::Sender<bool>,
     pub(crate) starts: Semaphore,
+    /// Threads for file work.
+    pub(crate) files: FileWork,
     /// What was begun beside everything else.
     tasks: TaskTracker,
     /// Cancelled when the node ends.
@@ -65,6 +69,7 @@ impl Shared {
             listed: watch::Sender::new(false),
             closed: watch::Sender::new(false),
             starts: Semaphore::new(STARTS),
+            files: FileWork::new(),
             tasks: TaskTracker::new(),
             over: CancellationToken::new(),
             running: Mutex::default(),
@@ -94,32 +99,45 @@ impl Shared {
         }
     }
 
-    /// A pod as it is run here.
+    /// A pod as it is run here. It may have to try whether mounts are permitted: for threads that may block.
     pub(crate) fn trimmed<'a>(&self, pod: &'a Pod) -> Cow<'a, Pod> {
         account::trimmed(pod, || self.options.api.is_some() && self.runtime.can_mount().is_ok())
     }
 
     /// Ends whatever is left of a pod whose object is gone, and gives up its files but for the logs. What cannot be done
     /// now is tried until it can: nobody else would end these containers.
-    pub(crate) async fn end_pod(&self, uid: &str) {
-        while let Err(error) = self.try_end_pod(uid).await {
+    pub(crate) async fn end_pod(self: &Arc<Self>, uid: &str, lane: &Lane) {
+        while let Err(error) = self.try_end_pod(uid, lane).await {
             tracing::warn!(uid, error, "cannot end what is left of a pod that is gone; will retry");
             tokio::time::sleep(RETRY).await;
         }
     }
 
-    async fn try_end_pod(&self, uid: &str) -> Result<(), String> {
+    async fn try_end_pod(self: &Arc<Self>, uid: &str, lane: &Lane) -> Result<(), String> {
+        let (own, of) = (Arc::clone(self), uid.to_owned());
+        let stopping = lane.own(move || own.stop_all(&of)).await;
         let mut trouble = Ok(());
-        for dir in self.disk.newest_runs(uid).map_err(|error| error.to_string())? {
-            let ended = match self.runtime.stop(&dir, Duration::ZERO) {
-                // A run that never began has no end to wait for.
-                Ok(()) if matches!(self.runtime.look(&dir), Ok(Instance::Absent)) => Ok(()),
+        for (dir, stopped) in stopping.map_err(|error| error.to_string())? {
+            let ended = match stopped {
                 Ok(()) => self.runtime.ended(&dir).await.map(drop),
                 Err(error) => Err(error),
             };
             trouble = trouble.and(ended.map_err(|error| error.to_string()));
         }
         trouble?;
-        self.disk.clear(uid, self.options.now()).map_err(|error| error.to_string())
+        let (own, of) = (Arc::clone(self), uid.to_owned());
+        let clearing = self.files.remove(move || own.disk.clear(&of, own.options.now()));
+        clearing.await.map_err(|error| error.to_string())
+    }
+
+    /// Asks every run of a pod to end at once: those that have begun, and whether they could be asked.
+    fn stop_all(&self, uid: &str) -> io::Result<Vec<(PathBuf, Result<(), RuntimeError>)>> {
+        let stop = |dir: PathBuf| {
+            let stopped = self.runtime.stop(&dir, Duration::ZERO);
+            // A run that never began has no end to wait for.
+            let begun = stopped.is_err() || !matches!(self.runtime.look(&dir), Ok(Instance::Absent));
+            begun.then_some((dir, stopped))
+        };
+        Ok(self.disk.newest_runs(uid)?.into_iter().filter_map(stop).collect())
     }
 }

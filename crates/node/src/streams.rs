@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
+use crate::files::blocking;
 use crate::runtime::{Instance, RuntimeError, Streams};
 use crate::shared::Shared;
 
@@ -21,11 +22,16 @@ impl NodeStreams {
         Self { shared }
     }
 
-    /// The directory of a container's run, while it is up.
+    /// The directory of a container's run, while it is up. It reads files: for threads that may block.
     pub fn find(&self, uid: &str, container: &str) -> Option<PathBuf> {
         let number = self.shared.disk.runs(uid, container).ok()?.last().copied()?;
         let dir = self.shared.disk.run(uid, container, number);
         matches!(self.shared.runtime.look(&dir), Ok(Instance::Running { .. })).then_some(dir)
+    }
+
+    async fn found(&self, uid: &str, container: &str) -> Result<PathBuf, RuntimeError> {
+        let (own, uid, container) = (self.clone(), uid.to_owned(), container.to_owned());
+        blocking(move || own.find(&uid, &container)).await.ok_or(RuntimeError::NotRunning)
     }
 
     /// Runs a command in a container; its exit code.
@@ -39,7 +45,7 @@ impl NodeStreams {
         command: &[String],
         streams: Streams,
     ) -> Result<i32, RuntimeError> {
-        let dir = self.find(uid, container).ok_or(RuntimeError::NotRunning)?;
+        let dir = self.found(uid, container).await?;
         self.shared.runtime.run(&dir, command, streams).await
     }
 
@@ -48,7 +54,7 @@ impl NodeStreams {
     /// # Errors
     /// When the container does not run, or its files cannot be read.
     pub async fn attach(&self, uid: &str, container: &str, streams: Streams) -> Result<(), RuntimeError> {
-        let dir = self.find(uid, container).ok_or(RuntimeError::NotRunning)?;
+        let dir = self.found(uid, container).await?;
         self.shared.runtime.attach(&dir, streams).await
     }
 

@@ -6,8 +6,10 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use std::io;
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
 use super::query::Query;
 use super::{Call, moment, reply};
@@ -26,8 +28,11 @@ pub(crate) async fn read(call: &Call) -> Result<Response, Failure> {
         return Ok(reply::empty(StatusCode::NO_CONTENT));
     }
     let source = call.app.pod_logs.as_ref();
-    let remembers = |source: &Arc<dyn PodLogs>| source.remembers(&call.namespace, &pod, &container);
-    if !(asked.previous && source.is_some_and(remembers)) {
+    let remembered = match source.filter(|_| asked.previous) {
+        Some(source) => remembers(source, call, &pod, &container).await?,
+        None => false,
+    };
+    if !remembered {
         log::has_run(&pod, &container, asked.previous)?;
     }
     let source = source.ok_or_else(|| {
@@ -48,6 +53,19 @@ pub(crate) async fn read(call: &Call) -> Result<Response, Failure> {
         response.extensions_mut().insert(Endless);
     }
     Ok(response)
+}
+
+/// Whoever has the logs looks for files, which may take its time.
+async fn remembers(
+    source: &Arc<dyn PodLogs>,
+    call: &Call,
+    pod: &Value,
+    container: &str,
+) -> Result<bool, Failure> {
+    let (source, namespace) = (Arc::clone(source), call.namespace.clone());
+    let (pod, container) = (pod.clone(), container.to_owned());
+    let asking = spawn_blocking(move || source.remembers(&namespace, &pod, &container));
+    asking.await.map_err(Failure::internal)
 }
 
 fn refused(error: LogError) -> Failure {

@@ -314,9 +314,9 @@ async fn sub(call: Call, subresource: &str, method: &Method, input: Input) -> Re
         ("exec" | "attach" | "portforward", Method::GET | Method::POST) if pods => {
             call.ask_to_connect().await?;
             stream::answered(match subresource {
-                "exec" => stream::exec(&call, input),
-                "attach" => stream::attach(&call, input),
-                _ => stream::forward(&call, input),
+                "exec" => stream::exec(&call, input).await,
+                "attach" => stream::attach(&call, input).await,
+                _ => stream::forward(&call, input).await,
             })
         }
         ("status" | "scale", method) if call.served.custom => {

@@ -7,6 +7,7 @@ use http::{HeaderMap, StatusCode};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 
 use super::body::Input;
 use super::{Call, access};
@@ -63,7 +64,7 @@ pub(crate) fn answered(result: Result<Response, Refusal>) -> Result<Response, Fa
 }
 
 /// `pods/x/exec`: runs a command.
-pub(crate) fn exec(call: &Call, input: Input) -> Result<Response, Refusal> {
+pub(crate) async fn exec(call: &Call, input: Input) -> Result<Response, Refusal> {
     let command: Vec<String> = call.query.all("command").map(str::to_owned).collect();
     let target = Target::of(call, &input, "exec")?;
     let wanted = wanted(call)?;
@@ -73,28 +74,28 @@ pub(crate) fn exec(call: &Call, input: Input) -> Result<Response, Refusal> {
     let begin = move |source: Arc<dyn PodStreams>, place, streams| -> Job {
         async move { Outcome::of_exec(source.exec(place, command, streams).await) }.boxed()
     };
-    target.process(call, input, wanted, begin)
+    target.process(call, input, wanted, begin).await
 }
 
 /// `pods/x/attach`: joins the program of a container.
-pub(crate) fn attach(call: &Call, input: Input) -> Result<Response, Refusal> {
+pub(crate) async fn attach(call: &Call, input: Input) -> Result<Response, Refusal> {
     let target = Target::of(call, &input, "attach")?;
     let begin = move |source: Arc<dyn PodStreams>, place, streams| -> Job {
         async move { Outcome::of_attach(source.attach(place, streams).await) }.boxed()
     };
-    target.process(call, input, wanted(call)?, begin)
+    target.process(call, input, wanted(call)?, begin).await
 }
 
 /// `pods/x/portforward`: reaches ports.
-pub(crate) fn forward(call: &Call, input: Input) -> Result<Response, Refusal> {
+pub(crate) async fn forward(call: &Call, input: Input) -> Result<Response, Refusal> {
     let target = Target::of(call, &input, "portforward")?;
     let names = offered(&input.headers);
     let tunnelled: Vec<&str> = names.iter().filter_map(|name| name.strip_prefix(TUNNEL)).collect();
     let is_spdy = Asked::of(&input.headers) == Asked::Spdy;
     if !is_spdy && tunnelled.is_empty() {
-        return target.forward_channels(call, input);
+        return target.forward_channels(call, input).await;
     }
-    target.source.check(&target.place)?;
+    target.check().await?;
     let Target { place, source } = target;
     if is_spdy {
         let (answer, _) = accept_spdy(&input.headers, spdy_forward::PROTOCOLS)?;
@@ -165,15 +166,22 @@ impl Target {
         Ok(Self { place, source })
     }
 
-    fn process(
+    /// Whoever has the processes looks at files for it, which may take its time.
+    async fn check(&self) -> Result<(), Refusal> {
+        let (source, place) = (Arc::clone(&self.source), self.place.clone());
+        let asking = spawn_blocking(move || source.check(&place));
+        Ok(asking.await.map_err(Failure::internal)??)
+    }
+
+    async fn process(
         self,
         call: &Call,
         input: Input,
         wanted: Wanted,
         begin: impl FnOnce(Arc<dyn PodStreams>, Place, crate::streams::Streams) -> Job + Send + 'static,
     ) -> Result<Response, Refusal> {
+        self.check().await?;
         let Self { place, source } = self;
-        source.check(&place)?;
         let start = move || -> (Ends, Job) {
             let (streams, ends) = pipes(wanted);
             (ends, begin(source, place, streams))
@@ -197,10 +205,10 @@ impl Target {
     }
 
     /// The older way to forward ports through a WebSocket.
-    fn forward_channels(self, call: &Call, input: Input) -> Result<Response, Refusal> {
+    async fn forward_channels(self, call: &Call, input: Input) -> Result<Response, Refusal> {
         let ports = stream::ports(call.query.all("ports")).map_err(|why| bad_request(&why))?;
+        self.check().await?;
         let Self { place, source } = self;
-        source.check(&place)?;
         let (dialect, answer) = channels(&input.headers, FORWARD)?;
         converse(call, input, answer, move |io| {
             let talk = async move {

@@ -50,7 +50,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 /// A future that is dropped means that the client went away: what it started for this client ends.
 pub trait PodStreams: Send + Sync + 'static {
     /// Whether something can be run there now. Asked before the connection is taken over, for an answer in HTTP is one
-    /// that every client shows. Without a container the pod itself is meant.
+    /// that every client shows. Without a container the pod itself is meant. Asked on a thread that may block.
     fn check(&self, place: &Place) -> Result<(), StreamError>;
 
     /// Runs a command in a container; its exit code. Everything it wrote has been handed over by then.

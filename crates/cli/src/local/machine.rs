@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use trainyard_core::Addressing;
 use trainyard_node::runtime::LogRules;
-use trainyard_node::{BackOff, Entrypoints, Inventory, Surroundings};
+use trainyard_node::{BackOff, Entrypoints, Inventory, Keep, Surroundings};
 
 /// Flags of `run` and `up` about the machine.
 #[derive(clap::Args)]
@@ -32,6 +32,15 @@ pub(crate) struct MachineArgs {
     /// Log files that are kept of each container.
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     log_max_files: u32,
+    /// What deleted pods leave, their logs, is removed after this time.
+    #[arg(long, default_value = "168h", value_name = "TIME", value_parser = time)]
+    ended_max_age: Duration,
+    /// What deleted pods leave may take this much space in all; the oldest is removed first.
+    #[arg(long, default_value = "10Gi", value_name = "SIZE")]
+    ended_max_size: String,
+    /// What deleted pods leave may be this many files and directories in all; the oldest are removed first.
+    #[arg(long, default_value_t = 100_000, value_name = "N")]
+    ended_max_files: u64,
     /// Seconds before a container that failed again and again is started again the first time; then they double.
     #[arg(long, default_value_t = 10, value_name = "SECONDS", hide = true)]
     back_off_seconds: u32,
@@ -67,7 +76,7 @@ impl MachineArgs {
             back_off: BackOff { first, ..BackOff::default() },
             open_files: trainyard_node::raise_open_files(),
             log: self.log_rules()?,
-            keep_logs: Duration::from_secs(7 * 24 * 3600),
+            keep: self.keep()?,
             api: None,
             clock: trainyard_operator::system_clock(),
         })
@@ -88,10 +97,18 @@ impl MachineArgs {
         Ok(LogRules { max_bytes: u64::try_from(size).unwrap_or(0).max(4096), max_files: self.log_max_files })
     }
 
+    fn keep(&self) -> anyhow::Result<Keep> {
+        let size = trainyard_node::quantity::parse_units(&self.ended_max_size);
+        let size = size.map_err(|error| anyhow!("--ended-max-size: {error}"))?;
+        let bytes = u64::try_from(size).map_err(|_| anyhow!("--ended-max-size: must not be negative"))?;
+        Ok(Keep { age: self.ended_max_age, bytes, files: self.ended_max_files })
+    }
+
     /// Refuses what makes no sense, before anything is made.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         self.ports()?;
         self.entrypoints()?;
+        self.keep()?;
         self.log_rules().map(drop)
     }
 
@@ -116,11 +133,14 @@ pub(crate) fn time_or_never(text: &str) -> Result<Never, String> {
     if text == "never" {
         return Ok(Never(None));
     }
+    time(text).map(|time| Never(Some(time))).map_err(|why| format!("{why}, or `never`"))
+}
+
+/// Reads a duration such as `90s`, `1h`, `1h30m`.
+fn time(text: &str) -> Result<Duration, String> {
     let parsed: Result<jiff::SignedDuration, _> = text.parse();
     let positive = parsed.ok().and_then(|duration| Duration::try_from(duration).ok());
-    positive
-        .map(|duration| Never(Some(duration)))
-        .ok_or_else(|| "write a time such as 90s, 15m or 1h, or `never`".into())
+    positive.ok_or_else(|| "write a time such as 90s, 15m or 1h".into())
 }
 
 /// A duration, or none.

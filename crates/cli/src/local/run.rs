@@ -27,6 +27,8 @@ use crate::manifests::{self, Manifest};
 
 /// When this program is killed, its processes are ended after this long.
 const ORPHANS_AFTER: Duration = Duration::from_secs(3);
+/// What file work has left to end when everything else has ended.
+const LAST_FILES: Duration = Duration::from_secs(1);
 /// The operator waits this long for more to happen to a job.
 const DEBOUNCE: Duration = Duration::from_millis(1);
 
@@ -72,7 +74,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .worker_threads(2)
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(run_all(args, documents, ready, here))
+    let ended = runtime.block_on(run_all(args, documents, ready, here));
+    // A thread that hangs at a file system that does not answer is not waited for.
+    runtime.shutdown_timeout(LAST_FILES);
+    ended
 }
 
 /// Jobs that nothing is known against, and what they become.

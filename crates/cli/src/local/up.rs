@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use trainyard_host::{DataDir, Host, Socket, Store};
@@ -9,6 +10,9 @@ use trainyard_node::Surroundings;
 
 use super::machine::{MachineArgs, Never, time_or_never};
 use super::places;
+
+/// What file work has left to end when everything else has ended.
+const LAST_FILES: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -47,8 +51,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .worker_threads(2)
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(up(args))?;
-    Ok(ExitCode::SUCCESS)
+    let ended = runtime.block_on(up(args));
+    // A thread that hangs at a file system that does not answer is not waited for.
+    runtime.shutdown_timeout(LAST_FILES);
+    ended.map(|()| ExitCode::SUCCESS)
 }
 
 async fn up(args: Args) -> anyhow::Result<()> {

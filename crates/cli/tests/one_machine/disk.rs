@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::kit::{Up, create, eventually, job, jobs, log, pods, text, until};
+use crate::kit::{Up, create, eventually, job, jobs, log, pods, text, trainyard, until};
 
 /// A small file system of its own, gone at the end.
 struct Small(PathBuf);
@@ -35,6 +35,41 @@ impl Drop for Small {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
+}
+
+/// Nothing has to be written to start again at the same port.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_starts_on_a_full_disk() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(&home.path().join("small")) else {
+        println!("SKIPPED: no file system can be mounted here, so none can be filled");
+        return;
+    };
+    let dir = small.0.join("data");
+    let mut up = Up::start(&dir, &[]).await;
+    create(&up.client().await, &job("before", 0, "true")).await;
+    until(&up.client().await, "before", &["Succeeded"]).await;
+    let config = fs::read_to_string(dir.join("kubeconfig")).unwrap();
+    let port = config.split("https://127.0.0.1:").nth(1).unwrap();
+    let port: String = port.chars().take_while(char::is_ascii_digit).collect();
+    up.terminate();
+    small.fill();
+    let errors = fs::File::create(home.path().join("err")).unwrap();
+    let mut again = trainyard(home.path());
+    again.args(["up", "--port", &port, "--data-dir"]).arg(&dir).stderr(errors);
+    let mut child = again.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let client = up.client().await;
+    eventually("it answers", async || {
+        let said = || fs::read_to_string(home.path().join("err")).unwrap();
+        assert!(child.try_wait().unwrap().is_none(), "it ended: {}", said());
+        jobs(&client).get_opt("before").await.is_ok_and(|found| found.is_some())
+    })
+    .await;
+    small.free();
+    create(&client, &job("after", 0, "true")).await;
+    until(&client, "after", &["Succeeded"]).await;
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert!(child.wait().unwrap().success());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,7 +14,7 @@ use trainyard_node::{BackOff, Inventory, Surroundings};
 use crate::kit::{BIN, create, each_replica, eventually, job, log, pods, until};
 
 /// A host; what an earlier one leaves behind ends a moment after it.
-async fn host(path: &Path, gpus: u32) -> Host {
+pub(crate) async fn host(path: &Path, gpus: u32) -> Host {
     for _ in 0..200 {
         match try_host(DataDir::open(path).unwrap(), gpus).await {
             Ok(host) => return host,
@@ -39,7 +39,7 @@ async fn try_host(dir: DataDir, gpus: u32) -> Result<Host, trainyard_host::Error
         back_off: BackOff::default(),
         open_files: None,
         log: trainyard_node::runtime::LogRules { max_bytes: 1 << 20, max_files: 2 },
-        keep_logs: Duration::from_secs(3600),
+        keep: trainyard_node::Keep::default(),
         api: None,
         clock: trainyard_operator::system_clock(),
     };

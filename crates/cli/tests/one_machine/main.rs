@@ -12,6 +12,7 @@ mod bad_input;
 mod disk;
 mod gangs;
 mod gpus;
+mod hangs;
 mod kill;
 mod kit;
 mod limits;

@@ -1,10 +1,12 @@
 //! What of a pod is there, read from disk.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use serde_json::Value;
 
-use super::probes;
-use super::sight::{Health, Run};
+use super::sight::{Health, Run, containers};
+use super::{probes, refresh};
 use crate::runtime::{Exit, Instance, logs};
 use crate::shared::Shared;
 
@@ -12,14 +14,32 @@ use crate::shared::Shared;
 const MESSAGE_LINES: u64 = 80;
 const MESSAGE_BYTES: usize = 2048;
 
+/// What was seen of a pod.
+pub(crate) struct Looked {
+    /// The newest run of each container that was ever started.
+    pub(crate) runs: BTreeMap<String, Run>,
+    /// It has volumes that follow what they are made from.
+    pub(crate) follows: bool,
+}
+
+/// Looks at everything of a pod.
+///
+/// # Errors
+/// When nobody can tell what runs.
+pub(crate) fn all(shared: &Shared, pod: &Pod, uid: &str) -> Result<Looked, String> {
+    let mut runs = BTreeMap::new();
+    for (_, container) in containers(pod) {
+        if let Some(run) = newest(shared, pod, uid, container)? {
+            runs.insert(container.name.clone(), run);
+        }
+    }
+    let follows = !runs.is_empty() && refresh::is_needed(&shared.trimmed(pod));
+    Ok(Looked { runs, follows })
+}
+
 /// The newest run of a container; nothing if it was never started. An error means that nobody can tell: what cannot be
 /// read is not the same as what is not there.
-pub(crate) fn newest(
-    shared: &Shared,
-    pod: &Pod,
-    uid: &str,
-    container: &Container,
-) -> Result<Option<Run>, String> {
+fn newest(shared: &Shared, pod: &Pod, uid: &str, container: &Container) -> Result<Option<Run>, String> {
     let numbers = shared.disk.runs(uid, &container.name);
     let numbers = numbers.map_err(|error| format!("the runs of {}: {error}", container.name))?;
     let Some(number) = numbers.last().copied() else { return Ok(None) };

@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::{Pod, Volume};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::start;
 use crate::fetch::{Tokens, fetch};
+use crate::files::Lane;
 use crate::shared::Shared;
 use crate::volumes;
 
@@ -29,20 +31,26 @@ fn follows(volume: &Volume) -> bool {
         || volume.downward_api.is_some()
 }
 
-pub(super) fn start(shared: &Arc<Shared>, uid: &str, pod: watch::Receiver<Option<Arc<Pod>>>) -> Refresher {
-    let (shared, uid) = (Arc::clone(shared), uid.to_owned());
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    uid: &str,
+    lane: &Lane,
+    pod: watch::Receiver<Option<Arc<Pod>>>,
+) -> Refresher {
+    let (shared, uid, lane) = (Arc::clone(shared), uid.to_owned(), lane.clone());
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut tokens = Tokens::new(shared.options.clock.clone());
         loop {
             tokio::time::sleep(PERIOD).await;
             let Some(pod) = pod.borrow().clone() else { return };
-            refresh(&shared, &uid, &shared.trimmed(&pod), &mut tokens).await;
+            let pod = start::trimmed(&shared, &lane, &pod).await;
+            refresh(&shared, &uid, &lane, &pod, &mut tokens).await;
         }
     }))
 }
 
 /// What is gone or cannot be written leaves the volume as it was: programs go on with what they have.
-async fn refresh(shared: &Shared, uid: &str, pod: &Pod, tokens: &mut Tokens) {
+async fn refresh(shared: &Arc<Shared>, uid: &str, lane: &Lane, pod: &Arc<Pod>, tokens: &mut Tokens) {
     let sources = match fetch(&shared.client, pod, tokens).await {
         Ok(sources) => sources,
         Err(error) => {
@@ -50,7 +58,12 @@ async fn refresh(shared: &Shared, uid: &str, pod: &Pod, tokens: &mut Tokens) {
         }
     };
     let (root, claims) = (shared.disk.volumes(uid), shared.disk.claims());
-    if let Err(error) = volumes::prepare(pod, &root, &claims, &sources, &shared.facts()) {
-        tracing::debug!(uid, %error, "cannot bring a pod's volumes up to date");
+    let (facts, made_for) = (shared.facts(), Arc::clone(pod));
+    let made = start::in_lane(lane, pod, move || {
+        volumes::prepare(&made_for, &root, &claims, &sources, &facts).map(drop)
+    });
+    let made = made.await.map_err(|error| error.to_string());
+    if let Err(why) = made.and_then(|made| made.map_err(|error| error.to_string())) {
+        tracing::debug!(uid, why, "cannot bring a pod's volumes up to date");
     }
 }

@@ -1,8 +1,10 @@
 //! Making a run of a container out of a pod: its environment, its files, its limits, its GPUs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SecurityContext};
 
@@ -11,10 +13,12 @@ use super::status::PORT_TAKEN;
 use super::step::Start;
 use crate::env::{self, ConfigError};
 use crate::fetch::{Tokens, bind_claims, fetch};
+use crate::files::{Lane, NoAnswer};
 use crate::options::{Surroundings, clean_env};
 use crate::runtime::{self, ContainerSpec, Limits, Mount, Orphan};
 use crate::schedule::gpus_of_container;
 use crate::shared::Shared;
+use crate::sources::Fetched;
 use crate::volumes::{self, VolumeError};
 use crate::{account, quantity, unsupported};
 
@@ -76,8 +80,14 @@ pub(crate) fn limits_not_kept(pod: &Pod) -> Vec<String> {
 }
 
 /// Starts one run; what was started before is not started again.
-pub(crate) async fn start(shared: &Shared, pod: &Pod, uid: &str, wanted: &Start) -> Result<(), Refusal> {
-    let pod = &*shared.trimmed(pod);
+pub(crate) async fn start(
+    shared: &Arc<Shared>,
+    lane: &Lane,
+    pod: &Arc<Pod>,
+    uid: &str,
+    wanted: &Start,
+) -> Result<(), Refusal> {
+    let pod = &trimmed(shared, lane, pod).await;
     let Some((_, container)) = containers(pod).find(|(_, c)| c.name == wanted.container) else {
         return Err(refusal("InvalidSpec", format!("there is no container {}", wanted.container)));
     };
@@ -87,36 +97,87 @@ pub(crate) async fn start(shared: &Shared, pod: &Pod, uid: &str, wanted: &Start)
     {
         return Err(refusal("CreateContainerConfigError", problem.to_string()));
     }
-    let io = |error: std::io::Error| refusal("CreateContainerError", format!("the data directory: {error}"));
-    shared.disk.admit(pod, shared.options.now()).map_err(io)?;
-    let spec = spec(shared, pod, uid, container).await?;
-    shared.disk.set_level(uid, &container.name, wanted.number, wanted.level).map_err(io)?;
+    let sources = fetch(&shared.client, pod, &mut Tokens::new(shared.options.clock.clone())).await;
+    let sources = sources.map_err(|error| refusal("CreateContainerConfigError", error.to_string()))?;
+    let sources = Arc::new(sources);
+    let (own, seen, of, found) = (Arc::clone(shared), Arc::clone(pod), uid.to_owned(), Arc::clone(&sources));
+    let (part, run) = (container.clone(), wanted.clone());
+    let preparing = in_lane(lane, pod, move || prepare(&own, &seen, &of, &part, &run, &found));
+    let spec = preparing.await.map_err(|error| refusal("FailedMount", hangs(pod, error)))??;
+    bind_claims(&shared.client, &sources).await;
     let dir = shared.disk.run(uid, &container.name, wanted.number);
     // Starting hundreds at once would only make each of them slow.
-    let _turn = shared.starts.acquire().await;
+    let turn = shared.starts.acquire().await;
     let started = shared.runtime.start(&dir, &spec).await;
-    shared.disk.prune_runs(uid, &container.name);
+    drop(turn);
+    let (own, uid, name) = (Arc::clone(shared), uid.to_owned(), container.name.clone());
+    lane.own(move || own.disk.prune_runs(&uid, &name)).await;
     started.map_err(|error| refusal("CreateContainerError", error.to_string()))
 }
 
-async fn spec(
+/// The pod as it is run here.
+pub(super) async fn trimmed(shared: &Arc<Shared>, lane: &Lane, pod: &Arc<Pod>) -> Arc<Pod> {
+    let (shared, pod) = (Arc::clone(shared), Arc::clone(pod));
+    let trimming = lane.own(move || match shared.trimmed(&pod) {
+        Cow::Borrowed(_) => Arc::clone(&pod),
+        Cow::Owned(trimmed) => Arc::new(trimmed),
+    });
+    trimming.await
+}
+
+/// Does what has to do with a pod's volumes: where they lead out of the node's own directories, with limited patience.
+pub(super) async fn in_lane<T: Send + 'static>(
+    lane: &Lane,
+    pod: &Pod,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NoAnswer> {
+    if volumes::lead_outside(pod) { lane.outside(work).await } else { Ok(lane.own(work).await) }
+}
+
+fn hangs(pod: &Pod, error: NoAnswer) -> String {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let paths: Vec<&str> =
+        volumes.filter_map(|volume| Some(volume.host_path.as_ref()?.path.as_str())).collect();
+    format!(
+        "{error} at a volume of the pod (hostPath: {}); is it on a mount whose server is gone?",
+        paths.join(", ")
+    )
+}
+
+/// Everything of a run that is on disk before it begins.
+fn prepare(
     shared: &Shared,
     pod: &Pod,
     uid: &str,
     container: &Container,
+    wanted: &Start,
+    sources: &Fetched,
 ) -> Result<ContainerSpec, Refusal> {
-    let sources = fetch(&shared.client, pod, &mut Tokens::new(shared.options.clock.clone())).await;
-    let sources = sources.map_err(|error| refusal("CreateContainerConfigError", error.to_string()))?;
+    let io = |error: std::io::Error| refusal("CreateContainerError", format!("the data directory: {error}"));
+    shared.disk.admit(pod, shared.options.now()).map_err(io)?;
+    let spec = spec(shared, pod, uid, container, sources)?;
+    shared.disk.set_level(uid, &container.name, wanted.number, wanted.level).map_err(io)?;
+    Ok(spec)
+}
+
+fn spec(
+    shared: &Shared,
+    pod: &Pod,
+    uid: &str,
+    container: &Container,
+    sources: &Fetched,
+) -> Result<ContainerSpec, Refusal> {
     let facts = shared.facts();
-    let own = env::environment(pod, container, &sources, &facts)?;
+    let own = env::environment(pod, container, sources, &facts)?;
     let program = shared.options.entrypoints.command(container);
     let words: Vec<String> = program.iter().chain(container.args.iter().flatten()).cloned().collect();
     let command = env::expand_all(&words, &own);
     let (volumes_dir, claims) = (shared.disk.volumes(uid), shared.disk.claims());
-    let volumes = volumes::prepare(pod, &volumes_dir, &claims, &sources, &facts)?;
-    bind_claims(&shared.client, &sources).await;
-    let mounts = permitted(shared, volumes::mounts(container, &volumes, &own)?)?;
+    let volumes = volumes::prepare(pod, &volumes_dir, &claims, sources, &facts)?;
     let (directory, around) = surroundings(shared, uid);
+    let mounts = volumes::mounts(container, &volumes, &own)?;
+    let is_own = directory == shared.disk.work(uid);
+    let mounts = permitted(shared, if is_own { visible(mounts, &directory) } else { mounts })?;
     let mut env = around;
     env.insert("HOSTNAME".into(), pod.metadata.name.clone().unwrap_or_default());
     if shared.options.inventory.has_gpus {
@@ -172,6 +233,15 @@ fn surroundings(shared: &Shared, uid: &str) -> (PathBuf, BTreeMap<String, String
     }
 }
 
+/// A mount over a directory above the pod's own would hide it, and with it the container's home: it is mounted there again.
+fn visible(mut mounts: Vec<Mount>, work: &Path) -> Vec<Mount> {
+    let hides = |mount: &Mount| mount.source != mount.target || mount.read_only;
+    if mounts.iter().any(|mount| work.starts_with(&mount.target) && hides(mount)) {
+        mounts.push(Mount { source: work.to_owned(), target: work.to_owned(), read_only: false });
+    }
+    mounts
+}
+
 /// Where nothing can be mounted, a path that stays where it is can be used all the same; that it is read-only cannot be
 /// kept up then.
 fn permitted(shared: &Shared, mut mounts: Vec<Mount>) -> Result<Vec<Mount>, Refusal> {
@@ -213,5 +283,30 @@ fn limits(container: &Container) -> Limits {
         cpu_millis: of("cpu")
             .and_then(|q| quantity::parse_millis(&q.0).ok())
             .and_then(|n| u64::try_from(n).ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pods_own_directory_stays_where_it_is() {
+        let mount = |source: &str, target: &str, read_only| Mount {
+            source: source.into(),
+            target: target.into(),
+            read_only,
+        };
+        let work = Path::new("/home/me/.local/share/trainyard/pods/u/work");
+        let own = mount(&work.to_string_lossy(), &work.to_string_lossy(), false);
+        for (one, hidden) in [
+            (mount("/nfs/me", "/home/me", false), true),
+            (mount("/home/me", "/home/me", true), true),
+            (mount("/home/me", "/home/me", false), false),
+            (mount("/nfs/you", "/home/you", false), false),
+        ] {
+            let expected: Vec<Mount> = [one.clone()].into_iter().chain(hidden.then(|| own.clone())).collect();
+            assert_eq!(visible(vec![one], work), expected);
+        }
     }
 }

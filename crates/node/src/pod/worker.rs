@@ -13,12 +13,13 @@ use kube::Error;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::look;
+use super::look::{self, Looked};
 use super::probes::{self, Prober, Subject};
 use super::refresh::{self, Refresher};
 use super::sight::{Refusal, Run, Sight, containers};
 use super::start;
 use super::step::{Start, Step, Stop, step};
+use crate::files::Lane;
 use crate::runtime::Instance;
 use crate::shared::{Running, Shared};
 
@@ -29,6 +30,8 @@ pub(super) const RETRY: Duration = Duration::from_secs(2);
 pub(crate) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) uid: String,
+    /// Threads for its file work.
+    lane: Lane,
     pod: watch::Receiver<Option<Arc<Pod>>>,
     /// Somebody has news: a container started or ended, a probe answered.
     pub(super) news: Arc<Notify>,
@@ -50,6 +53,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, uid: String, pod: watch::Receiver<Option<Arc<Pod>>>) -> Self {
         Self {
+            lane: shared.files.lane(),
             shared,
             uid,
             pod,
@@ -71,7 +75,7 @@ impl Worker {
             let pod = self.pod.borrow_and_update().clone();
             let Some(pod) = pod else {
                 self.show(&Pod::default(), &BTreeMap::new());
-                self.shared.end_pod(&self.uid).await;
+                self.shared.end_pod(&self.uid, &self.lane).await;
                 return false;
             };
             let Some(step) = self.turn(&pod).await else { return true };
@@ -81,8 +85,8 @@ impl Worker {
 
     /// One round. Nothing is returned when there is nothing more to do for this pod.
     async fn turn(&mut self, pod: &Arc<Pod>) -> Option<Next> {
-        let runs = match self.look(pod) {
-            Ok(runs) => runs,
+        let Looked { runs, follows } = match self.look(pod).await {
+            Ok(looked) => looked,
             // Nothing is done about a pod of which nobody knows what runs: it could be started twice.
             Err(why) => {
                 tracing::warn!(pod = ?pod.metadata.name, why, "cannot tell what became of a pod; will retry");
@@ -90,11 +94,12 @@ impl Worker {
                 return Some(Next::When { wake: None, retry: true });
             }
         };
+        self.keep_volumes(&runs, follows);
         self.follow(pod, &runs);
         let decided = self.decide(pod, &runs);
         let mut retry = false;
         for stop in &decided.stop {
-            retry |= !self.stop(pod, &runs, stop);
+            retry |= !self.stop(pod, &runs, stop).await;
         }
         if !decided.start.is_empty() {
             if self.start(pod, &runs, &decided.start).await {
@@ -116,7 +121,9 @@ impl Worker {
         if decided.remove && !retry {
             self.remove(pod).await;
         } else if over && !retry && !decided.remove {
-            self.shared.disk.scrub(&self.uid);
+            let (shared, uid) = (Arc::clone(&self.shared), self.uid.clone());
+            // A volume that does not answer is tried again by the next control plane.
+            let _ = start::in_lane(&self.lane, pod, move || shared.disk.scrub(&uid)).await;
             return None;
         }
         Some(Next::When { wake: decided.wake, retry })
@@ -133,20 +140,17 @@ impl Worker {
         })
     }
 
-    fn look(&self, pod: &Pod) -> Result<BTreeMap<String, Run>, String> {
-        let mut runs = BTreeMap::new();
-        for (_, container) in containers(pod) {
-            let Some(mut run) = look::newest(&self.shared, pod, &self.uid, container)? else { continue };
-            if let Some(prober) = self.probers.get(&(container.name.clone(), run.number)) {
-                run.health = prober.health();
-                if let Some(trouble) = prober.take_trouble() {
-                    let now = self.shared.options.now();
-                    self.shared.events.warning(pod, "Unhealthy", &trouble.message, now);
-                }
+    async fn look(&self, pod: &Arc<Pod>) -> Result<Looked, String> {
+        let (shared, seen, uid) = (Arc::clone(&self.shared), Arc::clone(pod), self.uid.clone());
+        let mut looked = self.lane.own(move || look::all(&shared, &seen, &uid)).await?;
+        for (container, run) in &mut looked.runs {
+            let Some(prober) = self.probers.get(&(container.clone(), run.number)) else { continue };
+            run.health = prober.health();
+            if let Some(trouble) = prober.take_trouble() {
+                self.shared.events.warning(pod, "Unhealthy", &trouble.message, self.shared.options.now());
             }
-            runs.insert(container.name.clone(), run);
         }
-        Ok(runs)
+        Ok(looked)
     }
 
     /// Sees to it that the end of every run that is up is noticed, and that its probes are asked.
@@ -160,7 +164,6 @@ impl Worker {
         self.show(pod, runs);
         self.probers.retain(|key, _| current(key));
         self.asked.retain(|key, _| current(key));
-        self.keep_volumes(pod, runs);
         for (_, container) in containers(pod) {
             let Some(run) = runs.get(&container.name) else { continue };
             let key = (container.name.clone(), run.number);
@@ -187,12 +190,12 @@ impl Worker {
         }
     }
 
-    fn keep_volumes(&mut self, pod: &Pod, runs: &BTreeMap<String, Run>) {
+    fn keep_volumes(&mut self, runs: &BTreeMap<String, Run>, follows: bool) {
         let is_up = runs.values().any(|run| !matches!(run.instance, Instance::Ended(_)));
-        if !is_up || !refresh::is_needed(&self.shared.trimmed(pod)) {
+        if !is_up || !follows {
             self.refresher = None;
         } else if self.refresher.is_none() {
-            self.refresher = Some(refresh::start(&self.shared, &self.uid, self.pod.clone()));
+            self.refresher = Some(refresh::start(&self.shared, &self.uid, &self.lane, self.pod.clone()));
         }
     }
 
@@ -225,7 +228,7 @@ impl Worker {
     }
 
     /// Asks a container to end. False if it could not be asked: then it is asked again a little later.
-    fn stop(&mut self, pod: &Pod, runs: &BTreeMap<String, Run>, stop: &Stop) -> bool {
+    async fn stop(&mut self, pod: &Pod, runs: &BTreeMap<String, Run>, stop: &Stop) -> bool {
         let Some(run) = runs.get(&stop.container) else { return true };
         let key = (stop.container.clone(), run.number);
         if self.asked.get(&key).is_some_and(|by| *by <= stop.by) {
@@ -234,7 +237,8 @@ impl Worker {
         let now = self.shared.options.now();
         let grace = Duration::try_from(stop.by.duration_since(now)).unwrap_or(Duration::ZERO);
         let dir = self.shared.disk.run(&self.uid, &key.0, key.1);
-        match self.shared.runtime.stop(&dir, grace) {
+        let runtime = self.shared.runtime.clone();
+        match self.lane.own(move || runtime.stop(&dir, grace)).await {
             Ok(()) => {
                 self.shared.events.normal(
                     pod,
@@ -263,12 +267,13 @@ impl Worker {
                 return true;
             }
             if !std::mem::replace(&mut self.noted, true) {
-                start::note_what_is_not_honoured(&self.shared, pod);
+                let (shared, pod) = (Arc::clone(&self.shared), Arc::clone(pod));
+                self.lane.own(move || start::note_what_is_not_honoured(&shared, &pod)).await;
             }
         }
         let mut any = false;
         for wanted in starts {
-            match start::start(&self.shared, pod, &self.uid, wanted).await {
+            match start::start(&self.shared, &self.lane, pod, &self.uid, wanted).await {
                 Ok(()) => {
                     any = true;
                     self.refusals.remove(&wanted.container);

@@ -15,6 +15,7 @@ use super::files::{STDIN, STDIN_OVER, WINDOW, read_spec, write_whole};
 use super::logs::{LogSource, from_now_on};
 use super::peer::Peer;
 use super::{Instance, Runtime, RuntimeError, Streams, WindowSize};
+use crate::files::blocking;
 
 /// What is written at once.
 const CHUNK: usize = 32 * 1024;
@@ -25,10 +26,11 @@ impl Runtime {
     /// # Errors
     /// When the container does not run, or its files cannot be read.
     pub async fn attach(&self, dir: &Path, streams: Streams) -> Result<(), RuntimeError> {
-        if !matches!(self.look(dir)?, Instance::Running { .. }) {
+        if !matches!(self.glance(dir).await?, Instance::Running { .. }) {
             return Err(RuntimeError::NotRunning);
         }
-        let spec = match read_spec(dir) {
+        let at = dir.to_owned();
+        let spec = match blocking(move || read_spec(&at)).await {
             // It has ended since.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(RuntimeError::NotRunning),
             spec => spec.map_err(RuntimeError::file(dir))?,
@@ -54,7 +56,8 @@ impl Runtime {
         };
         let resizing = async {
             while let Some(size) = sizes.recv().await {
-                let _only_looks_odd = ask_for(dir, size);
+                let at = dir.to_owned();
+                let _only_looks_odd = blocking(move || ask_for(&at, size)).await;
             }
             std::future::pending::<()>().await;
         };

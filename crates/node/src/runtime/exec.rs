@@ -53,7 +53,7 @@ impl Runtime {
         command: &[String],
         limit: Duration,
     ) -> Result<ExecOutcome, RuntimeError> {
-        if !matches!(self.look(dir)?, Instance::Running { .. }) {
+        if !matches!(self.glance(dir).await?, Instance::Running { .. }) {
             return Err(RuntimeError::NotRunning);
         }
         let dir = std::path::absolute(dir).map_err(RuntimeError::file(dir))?;

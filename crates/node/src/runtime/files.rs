@@ -107,6 +107,16 @@ pub(crate) fn read_marked_spec(dir: &Path) -> io::Result<ContainerSpec> {
     Ok(spec)
 }
 
+/// Removes from a run that has ended what only a running container needs.
+pub(crate) fn tidy(dir: &Path) -> io::Result<()> {
+    let needless = [SPEC, LOCK, STOP, STDIN, STDIN_OVER, WINDOW, CGROUPS];
+    let removed = needless.iter().map(|name| fs::remove_file(dir.join(name)));
+    removed.chain([fs::remove_dir(dir.join(STAGE))]).try_for_each(|removed| match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    })
+}
+
 /// Writes a file so that it is there as a whole or not at all, and still there after a power cut.
 pub(crate) fn write_whole(dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     // Two may write at once, a node and `down`: each has its own draft, and the last to finish wins.

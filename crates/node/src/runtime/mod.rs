@@ -41,6 +41,7 @@ pub use self::run::{Streams, WindowSize};
 pub use self::spec::{ContainerSpec, Enforceable, Exit, ExitReason, Limits, LogRules, Mount, Orphan};
 use self::state::State;
 pub use self::usage::Usage;
+use crate::files::blocking;
 use crate::{lock, secrets};
 
 /// Where the time comes from.
@@ -84,7 +85,7 @@ impl Runtime {
         Self { shim: shim_program, clock, can_mount: Arc::default() }
     }
 
-    /// How it stands with a run.
+    /// How it stands with a run. It reads files: for threads that may block.
     ///
     /// # Errors
     /// When its files cannot be read.
@@ -112,6 +113,12 @@ impl Runtime {
         }))
     }
 
+    /// As [`Self::look`], on a thread that may block.
+    async fn glance(&self, dir: &Path) -> Result<Instance, RuntimeError> {
+        let (own, dir) = (self.clone(), dir.to_owned());
+        blocking(move || own.look(&dir)).await
+    }
+
     /// Waits until the program runs or the run is over.
     ///
     /// # Errors
@@ -119,7 +126,7 @@ impl Runtime {
     pub async fn started(&self, dir: &Path) -> Result<Instance, RuntimeError> {
         let mut pause = Duration::from_millis(1);
         loop {
-            match self.look(dir)? {
+            match self.glance(dir).await? {
                 Instance::Absent | Instance::Starting => {}
                 other @ (Instance::Running { .. } | Instance::Ended(_)) => return Ok(other),
             }
@@ -135,10 +142,13 @@ impl Runtime {
     pub async fn ended(&self, dir: &Path) -> Result<Exit, RuntimeError> {
         let mut pause = Duration::from_millis(1);
         loop {
-            if let Instance::Ended(exit) = self.look(dir)? {
+            let (own, at) = (self.clone(), dir.to_owned());
+            let found = blocking(move || own.look(&at).map(|instance| (instance, Peer::find(&at))));
+            let (instance, peer) = found.await?;
+            if let Instance::Ended(exit) = instance {
                 return Ok(exit);
             }
-            if let Some(peer) = Peer::find(dir) {
+            if let Some(peer) = peer {
                 let fd = watch(peer.fd).map_err(RuntimeError::file(dir))?;
                 let _ready = fd.readable().await.map_err(RuntimeError::file(dir))?;
                 continue;
@@ -149,7 +159,7 @@ impl Runtime {
     }
 
     /// Asks a run to end: politely first, for good after the grace period; at once if that is zero. Asking again may
-    /// shorten the time. A run that is over, or never began, is left alone.
+    /// shorten the time. A run that is over, or never began, is left alone. It writes files: for threads that may block.
     ///
     /// # Errors
     /// When the request cannot be written.

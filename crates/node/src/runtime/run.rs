@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::pty::{self, Player};
 use super::{Instance, Runtime, RuntimeError, start};
+use crate::files::blocking;
 use crate::proc;
 
 /// What is moved at once.
@@ -50,6 +51,26 @@ impl std::fmt::Debug for Streams {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let there = [self.stdin.is_some(), self.stdout.is_some(), self.stderr.is_some()];
         f.debug_struct("Streams").field("there", &there).field("tty", &self.tty).finish_non_exhaustive()
+    }
+}
+
+/// Which streams there are.
+#[derive(Clone, Copy)]
+struct Wanted {
+    stdin: bool,
+    stdout: bool,
+    stderr: bool,
+    tty: bool,
+}
+
+impl Wanted {
+    fn by(streams: &Streams) -> Self {
+        Self {
+            stdin: streams.stdin.is_some(),
+            stdout: streams.stdout.is_some(),
+            stderr: streams.stderr.is_some(),
+            tty: streams.tty,
+        }
     }
 }
 
@@ -88,17 +109,19 @@ impl Runtime {
     /// # Errors
     /// When the container does not run, or the command cannot be started.
     pub async fn run(&self, dir: &Path, command: &[String], streams: Streams) -> Result<i32, RuntimeError> {
-        if !matches!(self.look(dir)?, Instance::Running { .. }) {
+        if !matches!(self.glance(dir).await?, Instance::Running { .. }) {
             return Err(RuntimeError::NotRunning);
         }
         let dir = std::path::absolute(dir).map_err(RuntimeError::file(dir))?;
-        let (mut session, player) = self.begin(&dir, command, &streams)?;
+        let (own, at, command, wanted) = (self.clone(), dir.clone(), command.to_vec(), Wanted::by(&streams));
+        let (mut session, player) = blocking(move || own.begin(&at, &command, wanted)).await?;
         let code = tokio::select! {
             code = session.talk(streams, player) => code.map_err(RuntimeError::Shim)?,
             // Without the container there is nothing for it to run in.
             over = self.ended(&dir) => over.map(|_| 137)?,
         };
-        let told = fs::read_to_string(&session.report).unwrap_or_default();
+        let report = session.report.clone();
+        let told = blocking(move || fs::read_to_string(report).unwrap_or_default()).await;
         if told.is_empty() { Ok(code) } else { Err(RuntimeError::CannotRun(told)) }
     }
 
@@ -106,25 +129,25 @@ impl Runtime {
         &self,
         dir: &Path,
         command: &[String],
-        streams: &Streams,
+        wanted: Wanted,
     ) -> Result<(Session, Option<Player>), RuntimeError> {
         let name = format!(".run.{}.{}", std::process::id(), REPORTS.fetch_add(1, Ordering::Relaxed));
         let report = dir.join(name);
         let created = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&report);
         created.map_err(RuntimeError::file(&report))?;
-        let kind = if streams.tty { "tty" } else { "plain" };
+        let kind = if wanted.tty { "tty" } else { "plain" };
         let mut helper = start::command(&self.shim, &["shim-run".as_ref(), dir, &report, kind.as_ref()]);
         helper.args(command.iter().map(OsString::from));
         let mut player = None;
-        if streams.tty {
+        if wanted.tty {
             let (own, end) = pty::open().map_err(RuntimeError::Shim)?;
             let share = || end.try_clone().map(Stdio::from).map_err(RuntimeError::Shim);
             helper.stdin(share()?).stdout(share()?).stderr(share()?);
             player = Some(own);
         } else {
             let pipe = |wanted: bool| if wanted { Stdio::piped() } else { Stdio::null() };
-            helper.stdin(pipe(streams.stdin.is_some()));
-            helper.stdout(pipe(streams.stdout.is_some())).stderr(pipe(streams.stderr.is_some()));
+            helper.stdin(pipe(wanted.stdin));
+            helper.stdout(pipe(wanted.stdout)).stderr(pipe(wanted.stderr));
         }
         let spawned = Command::from(helper).kill_on_drop(true).spawn();
         let child = spawned.map_err(|error| {

@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use super::files::{self, CLAIM, SPEC};
 use super::state::State;
 use super::{ContainerSpec, Runtime, RuntimeError};
+use crate::files::blocking;
 
 impl Runtime {
     /// Begins a run, and returns when its shim has taken it: from then on it goes on without this process. A run that
@@ -21,13 +22,10 @@ impl Runtime {
     /// When the directory cannot be written or no shim can be started; then nothing runs.
     pub async fn start(&self, dir: &Path, spec: &ContainerSpec) -> Result<(), RuntimeError> {
         let dir = &absolute(dir).map_err(RuntimeError::file(dir))?;
-        if dir.join(CLAIM).exists() {
+        let (at, described) = (dir.clone(), spec.clone());
+        if !blocking(move || describe(&at, &described)).await? {
             return Ok(());
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(RuntimeError::file(dir))?;
-        let path = dir.join(SPEC);
-        let json = serde_json::to_vec(spec).map_err(|error| RuntimeError::file(&path)(error.into()))?;
-        files::write_whole(dir, SPEC, &json).map_err(RuntimeError::file(&path))?;
         let mut child = tokio::process::Command::from(command(&self.shim, &["shim".as_ref(), dir]))
             .arg(&spec.label)
             .spawn()
@@ -36,13 +34,15 @@ impl Runtime {
         let mut over = tokio::spawn(async move { child.wait().await });
         let mut pause = Duration::from_millis(1);
         loop {
-            if State::read(dir).is_ok_and(|state| state.is_some()) {
+            let at = dir.clone();
+            if blocking(move || State::read(&at)).await.is_ok_and(|state| state.is_some()) {
                 return Ok(());
             }
             tokio::select! {
                 ended = &mut over => {
                     // It may have claimed the run, and even have ended it, since the last look.
-                    if dir.join(CLAIM).exists() {
+                    let claim = dir.join(CLAIM);
+                    if blocking(move || claim.exists()).await {
                         return Ok(());
                     }
                     let code = ended.ok().and_then(Result::ok).and_then(|status| status.code());
@@ -52,6 +52,18 @@ impl Runtime {
             }
         }
     }
+}
+
+/// Writes down what to run. False if the run was ever begun.
+fn describe(dir: &Path, spec: &ContainerSpec) -> Result<bool, RuntimeError> {
+    if dir.join(CLAIM).exists() {
+        return Ok(false);
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(RuntimeError::file(dir))?;
+    let path = dir.join(SPEC);
+    let json = serde_json::to_vec(spec).map_err(|error| RuntimeError::file(&path)(error.into()))?;
+    files::write_whole(dir, SPEC, &json).map_err(RuntimeError::file(&path))?;
+    Ok(true)
 }
 
 /// Tries whether mounts can be made.

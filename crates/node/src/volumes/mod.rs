@@ -126,6 +126,17 @@ impl Maker<'_> {
     }
 }
 
+/// Whether looking at the pod's volumes may lead out of the node's own directories, to a file system that never answers: by
+/// a hostPath, or by a link in a part of a volume.
+pub(crate) fn lead_outside(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let parts = spec.init_containers.iter().flatten().chain(&spec.containers);
+    let mut mounts = parts.flat_map(|container| container.volume_mounts.iter().flatten());
+    let is_part = |part: &Option<String>| part.as_ref().is_some_and(|part| !part.is_empty());
+    spec.volumes.iter().flatten().any(|volume| volume.host_path.is_some())
+        || mounts.any(|mount| is_part(&mount.sub_path) || is_part(&mount.sub_path_expr))
+}
+
 /// Whether a volume is made of files, of ConfigMaps, Secrets and the like: it can be made again at any time.
 pub(crate) fn is_payload(path: &Path) -> bool {
     path.join(write::DATA).is_symlink()
