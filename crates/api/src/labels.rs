@@ -13,6 +13,8 @@ pub const JOB_ROLE: &str = "training.kubeflow.org/job-role";
 /// The value of [`JOB_ROLE`].
 pub const JOB_ROLE_MASTER: &str = "master";
 
+/// What the names of all annotations and finalizers of this operator begin with.
+pub const PREFIX: &str = "trainyard.dev/";
 /// The planner's memory of a job: small, versioned JSON, on the job itself. It is an annotation and not a status
 /// field because clusters may keep the CRDs of another operator, which prune status fields they do not know.
 pub const RECORD: &str = "trainyard.dev/record";
@@ -20,6 +22,11 @@ pub const RECORD: &str = "trainyard.dev/record";
 pub const ATTEMPT: &str = "trainyard.dev/attempt";
 /// On a pod: how often this one replica was replaced within the attempt. Absent means 0.
 pub const INCARNATION: &str = "trainyard.dev/incarnation";
+/// On a pod: how many restarts had used the job's budget when the pod was created. A job that loses its record learns from
+/// this number what was used.
+pub const USED: &str = "trainyard.dev/restarts-used";
+/// On a pod: the host ports of its attempt, as `first-last`. A job that loses its record keeps its ports by this.
+pub const PORTS: &str = "trainyard.dev/ports";
 /// On a pod: how many pods must be placed together, for a node that schedules gangs.
 pub const GANG_SIZE: &str = "trainyard.dev/gang-size";
 /// A finalizer of pods: they stay until what became of them is written down.

@@ -30,6 +30,10 @@ pub mod suffix {
     pub const GANG: &str = "GangWaiting";
     /// Something that replicas need is not there yet.
     pub const NEEDS: &str = "NotReady";
+    /// A container ends again and again.
+    pub const CRASHES: &str = "ReplicaCrashes";
+    /// An option that comes as an annotation has no meaning.
+    pub const INVALID_ANNOTATION: &str = "InvalidAnnotation";
     /// The object does not decode or breaks a rule.
     pub const INVALID_SPEC: &str = "InvalidSpec";
 }

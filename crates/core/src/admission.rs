@@ -1,6 +1,7 @@
 //! Whether a job may be stored: the rules of [decode](crate::decode), asked before instead of after.
 
 use serde_json::Value;
+use trainyard_api::labels;
 
 use crate::decode::{Catalog, decode};
 use crate::field_error::FieldError;
@@ -17,15 +18,31 @@ pub fn admit(
     new: &Value,
 ) -> Result<Vec<String>, Vec<FieldError>> {
     let is_deleted = new.pointer("/metadata/deletionTimestamp").is_some_and(|at| !at.is_null());
-    if is_deleted || old.is_some_and(|old| old.get("spec") == new.get("spec")) {
+    let same_spec = old.is_some_and(|old| old.get("spec") == new.get("spec"));
+    let same_options = old.is_some_and(|old| options(old) == options(new));
+    if is_deleted || (same_spec && same_options) {
         return Ok(Vec::new());
     }
-    let decoded = decode(catalog, kind, new).map_err(|bad| vec![bad.error])?;
-    let mut errors = decoded.errors;
+    let decoded = match decode(catalog, kind, new) {
+        Ok(decoded) => decoded,
+        Err(_) if same_spec => return Ok(Vec::new()),
+        Err(bad) => return Err(vec![bad.error]),
+    };
+    let mut errors = if same_spec { Vec::new() } else { decoded.errors };
+    if !same_options {
+        errors.extend(decoded.job.ignored.iter().cloned());
+    }
     // What is wrong with the name comes first, then this, then the rest: the order in which users have always read it.
     let of_name = errors.iter().take_while(|error| error.path.starts_with("metadata.")).count();
     errors.splice(of_name..of_name, old.and_then(|old| other_manager(old, new)));
     if errors.is_empty() { Ok(decoded.framework.warnings(&decoded.job)) } else { Err(errors) }
+}
+
+/// The options of this operator that an object carries as annotations. The record is none: the operator writes it.
+fn options(job: &Value) -> Vec<(&str, &Value)> {
+    let all = job.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
+    let ours = |key: &str| key.starts_with(labels::PREFIX) && key != labels::RECORD;
+    all.map(|(key, value)| (key.as_str(), value)).filter(|(key, _)| ours(key)).collect()
 }
 
 /// Two controllers must never work on one job.
@@ -113,6 +130,30 @@ mod tests {
         assert!(refused(Some(&bad), &worse).contains("backoffLimit"));
         worse["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert_eq!(refused(Some(&bad), &worse), "");
+    }
+
+    #[test]
+    fn a_misspelt_option_is_refused_when_it_is_set_and_only_then() {
+        let annotated = |mut job: Value, text: &str| {
+            job["metadata"]["annotations"] = json!({ labels::START_DEADLINE: text });
+            job
+        };
+        let plain = job(&json!({}));
+        let (good, bad) = (annotated(plain.clone(), "600"), annotated(plain.clone(), "10m"));
+        let mut recorded = bad.clone();
+        recorded["metadata"]["annotations"][labels::RECORD] = "{}".into();
+        assert!(refused(None, &bad).contains(labels::START_DEADLINE), "{}", refused(None, &bad));
+        assert!(refused(Some(&good), &bad).contains("number of seconds"));
+        assert_eq!(refused(Some(&bad), &recorded), "", "the operator's own note");
+        assert_eq!(refused(Some(&bad), &plain), "", "taken back");
+        let scaled = annotated(job(&json!({ "runPolicy": { "suspend": true } })), "10m");
+        assert_eq!(refused(Some(&bad), &scaled), "", "it was there before");
+        let invalid = job(&json!({ "runPolicy": { "backoffLimit": -1 } }));
+        assert_eq!(
+            refused(Some(&invalid), &annotated(invalid.clone(), "600")),
+            "",
+            "the spec was there before"
+        );
     }
 
     #[test]

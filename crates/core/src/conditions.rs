@@ -23,6 +23,8 @@ pub mod types {
     pub const SUCCEEDED: &str = "Succeeded";
     /// The job ended badly.
     pub const FAILED: &str = "Failed";
+    /// An option that comes as an annotation has no meaning and is ignored.
+    pub const INVALID_ANNOTATION: &str = "InvalidAnnotation";
     /// The spec became unreadable while pods run; nothing is touched until it is readable again.
     pub const INVALID_SPEC: &str = "InvalidSpec";
 }

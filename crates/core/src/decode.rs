@@ -110,7 +110,9 @@ fn read(catalog: &Catalog, kind: &'static Kind, object: &Value) -> Result<Decode
     };
     let of_policy = validate::run_policy(&policy);
     let of_specs = validate::specs(kind, framework, &specs);
-    let record = meta.annotations.get(labels::RECORD).and_then(|text| Record::parse(text).ok());
+    let annotation = meta.annotations.get(labels::RECORD).map(String::as_str);
+    let record = Record::of(&meta.uid, annotation, status != JobStatus::default());
+    let uid = meta.uid.clone();
     let mut job = JobView {
         kind,
         namespace: meta.namespace,
@@ -124,11 +126,13 @@ fn read(catalog: &Catalog, kind: &'static Kind, object: &Value) -> Result<Decode
         options,
         status,
         has_record: record.is_some(),
-        record: record.unwrap_or_default(),
+        record: record.unwrap_or_else(|| Record::blank(&uid)),
+        ignored: Vec::new(),
     };
     framework.default(&mut job);
-    let (of_name, of_annotations) = (validate::name(framework.facts(), &job), validate::annotations(&job));
-    let errors = [of_name, of_policy, of_specs, framework.validate(&job), of_annotations].concat();
+    job.ignored = validate::annotations(&job);
+    let of_name = validate::name(framework.facts(), &job);
+    let errors = [of_name, of_policy, of_specs, framework.validate(&job)].concat();
     Ok(Decoded { job, framework, errors })
 }
 

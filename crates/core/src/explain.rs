@@ -30,8 +30,10 @@ pub fn explain(catalog: &Catalog, kind: &'static Kind, manifest: &Value, options
             return Explanation { errors: vec![bad.error], ..Explanation::default() };
         }
     };
-    if !decoded.errors.is_empty() {
-        return Explanation { errors: decoded.errors, ..Explanation::default() };
+    // A new job is refused for an option without a meaning, too.
+    let errors = [decoded.errors.as_slice(), &decoded.job.ignored].concat();
+    if !errors.is_empty() {
+        return Explanation { errors, ..Explanation::default() };
     }
     if decoded.job.uid.is_empty() {
         decoded.job.uid = "(the job's uid)".into();

@@ -9,11 +9,15 @@ use trainyard_api::{ConditionStatus, JobStatus};
 
 use crate::conditions::{self, Change, types};
 use crate::field_error::{FieldError, one_line};
+use crate::framework::Framework;
+use crate::job::JobView;
 use crate::kind::Kind;
-use crate::plan::Plan;
+use crate::plan::{Plan, verdict};
 use crate::pod::{Phase, PodView};
 use crate::report::{Notice, Report};
+use crate::seen::Seen;
 use crate::steps::tracking::release_all;
+use crate::validate::MAX_REPLICAS;
 
 /// What is known of a job that cannot be planned.
 #[derive(Clone, Copy, Debug)]
@@ -30,10 +34,46 @@ pub struct InvalidJob<'a> {
     pub managed_elsewhere: bool,
     /// Its status as stored, as far as that could be read.
     pub status: &'a JobStatus,
+    /// True when somebody looked whether it has done what it was for, and it has not.
+    pub judged: bool,
     /// What is wrong.
     pub errors: &'a [FieldError],
     /// Its pods.
     pub pods: &'a [PodView],
+}
+
+/// Decides about a job that decodes and breaks a rule. Its verdict comes first: a job that has done what it was for has
+/// succeeded, whatever somebody did to its spec meanwhile.
+pub fn plan_broken(framework: &dyn Framework, seen: &Seen<'_>, errors: &[FieldError]) -> Plan {
+    let job = as_its_pods_have_it(seen);
+    let record = match verdict(framework, &Seen { job: &job, ..*seen }) {
+        Ok(plan) => return plan,
+        Err(record) => record,
+    };
+    let invalid = InvalidJob {
+        kind: job.kind,
+        namespace: &job.namespace,
+        name: &job.name,
+        deleting: job.deleting,
+        managed_elsewhere: job.policy.managed_elsewhere,
+        status: &job.status,
+        judged: true,
+        errors,
+        pods: seen.pods,
+    };
+    Plan { record, ..plan_invalid(&invalid, seen.now) }
+}
+
+/// The job with the replicas that it had when its spec was good: pods are neither made nor deleted until it is again.
+fn as_its_pods_have_it(seen: &Seen<'_>) -> JobView {
+    let mut job = seen.job.clone();
+    for role in &mut job.roles {
+        let there = seen.pods.iter().filter(|pod| *pod.role == *role.label).filter_map(|pod| pod.index);
+        let done = job.record.finished.get(&role.name).into_iter().flatten().copied();
+        let most = there.chain(done).max().map_or(0, |index| index.saturating_add(1));
+        role.replicas = role.replicas.max(most).min(MAX_REPLICAS);
+    }
+    job
 }
 
 /// Decides about a job that cannot be planned. It never touches a pod, but lets them go with the job.
@@ -48,7 +88,13 @@ pub fn plan_invalid(job: &InvalidJob<'_>, now: Timestamp) -> Plan {
     let what = one_line(job.errors);
     let subject = format!("{} {}/{}", job.kind.name, job.namespace, job.name);
     let reason = job.kind.reason(suffix::INVALID_SPEC);
-    let (type_, message) = if alive == 0 {
+    let may_have_succeeded = !job.judged && job.pods.iter().any(|pod| pod.phase == Phase::Succeeded);
+    let (type_, message) = if alive == 0 && may_have_succeeded {
+        let message = format!(
+            "{subject}: the spec is invalid: {what}. Its pods have ended; correct the spec, so that the job can be judged."
+        );
+        (types::INVALID_SPEC, message)
+    } else if alive == 0 {
         (
             types::FAILED,
             format!("{subject}: the spec is invalid: {what}. Correct it and create the job again."),
@@ -94,26 +140,17 @@ mod tests {
             role: "worker".into(),
             index: Some(0),
             labelled: true,
-            attempt: 0,
-            incarnation: 0,
-            gang: None,
-            tracked: false,
-            active_deadline: None,
             phase,
-            deleting: None,
-            reason: None,
-            disruption: None,
-            containers: Box::new([]),
-            node: None,
-            waits: None,
+            ..PodView::default()
         }
     }
 
     fn planned(status: &JobStatus, pods: &[PodView]) -> JobStatus {
         let errors = &[FieldError::required("spec.x", "must be there")];
         let (kind, namespace, name) = (kinds::ALL[0], "n", "j");
-        let (deleting, managed_elsewhere) = (false, false);
-        let job = InvalidJob { kind, namespace, name, deleting, managed_elsewhere, status, errors, pods };
+        let (deleting, managed_elsewhere, judged) = (false, false, false);
+        let job =
+            InvalidJob { kind, namespace, name, deleting, managed_elsewhere, status, judged, errors, pods };
         plan_invalid(&job, Timestamp::UNIX_EPOCH).status.unwrap_or_else(|| status.clone())
     }
 
@@ -131,6 +168,13 @@ mod tests {
         assert_eq!(shape(&still), "Running=True InvalidSpec=True");
         let waits = planned(&still, &[pod(Phase::Failed), pod(Phase::Pending)]);
         assert_eq!(shape(&waits), "Running=False InvalidSpec=True");
+    }
+
+    #[test]
+    fn a_job_that_may_have_succeeded_does_not_fail_for_its_spec() {
+        let ended = planned(&JobStatus::default(), &[pod(Phase::Succeeded), pod(Phase::Failed)]);
+        assert_eq!(shape(&ended), "InvalidSpec=True");
+        assert_eq!(shape(&planned(&JobStatus::default(), &[pod(Phase::Failed)])), "Failed=True");
     }
 
     #[test]

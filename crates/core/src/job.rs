@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use trainyard_api::{CleanPodPolicy, JobStatus, RestartPolicy, SchedulingPolicy, labels};
 
+use crate::field_error::FieldError;
 use crate::kind::Kind;
 use crate::names;
 use crate::record::Record;
@@ -37,8 +38,10 @@ pub struct JobView {
     pub status: JobStatus,
     /// What the engine wrote down earlier.
     pub record: Record,
-    /// False when the job carries no record, or one that cannot be read.
+    /// False when the job carries no record, one that cannot be read, or that of another job.
     pub has_record: bool,
+    /// Options of this operator that have no meaning. They are told and otherwise as if they were not there.
+    pub ignored: Vec<FieldError>,
 }
 
 /// [`trainyard_api::RunPolicy`] with its defaults in place.
@@ -141,7 +144,7 @@ impl JobView {
 
     /// Seconds within which all replicas must have started, if there is a limit.
     pub fn start_deadline(&self) -> Option<i64> {
-        self.annotations.get(labels::START_DEADLINE)?.parse().ok()
+        self.annotations.get(labels::START_DEADLINE)?.parse().ok().filter(|seconds| *seconds > 0)
     }
 
     /// True when it asks for ports of its own on the machines whose network its replicas have.

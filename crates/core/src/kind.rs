@@ -26,8 +26,8 @@ pub struct Kind {
     pub framework: &'static str,
     /// Whether `status.replicaStatuses` carries selector strings (kinds with a scale subresource do).
     pub selector_in_status: bool,
-    /// Whether replica types beyond those of the framework are an error (true) or ignored.
-    pub closed_replica_types: bool,
+    /// Whether replica types have to be spelt exactly. If not, their case does not matter.
+    pub exact_replica_types: bool,
     /// Decodes the spec into its typed form, only to learn whether it decodes and where it does not.
     pub check_spec: fn(&Value) -> Result<(), FieldError>,
     /// How conditions of this kind are worded; the argument says whether the job has a leader replica.

@@ -27,6 +27,7 @@ pub mod plan;
 pub mod pod;
 pub mod pod_draft;
 mod quantity;
+mod ranges;
 pub mod record;
 pub mod report;
 pub mod seen;
@@ -42,11 +43,12 @@ pub use job::{JobView, Policy, Role, Slot};
 pub use kind::Kind;
 pub use plan::{Plan, plan};
 pub use pod::{Cause, ContainerState, ContainerView, End, Phase, PodView, Waits, WaitsOn};
-pub use record::Record;
+pub use record::{Record, Sweep};
 pub use report::{Notice, Report};
 pub use seen::{
     Addressing, Ask, GangScheduler, Helpers, Options, PortBlock, PortSpace, Priorities, Seen, ServiceView,
     Tail, WriteFailure,
 };
+pub use steps::ports::held as ports_held;
 pub use steps::tally::{Count, Tally};
 pub use steps::tracking::release_all;

@@ -7,14 +7,14 @@ use trainyard_api::JobStatus;
 use crate::action::{Action, Resource, Why};
 use crate::conditions::{self, Change};
 use crate::framework::Framework;
-use crate::job::JobView;
+use crate::job::{JobView, Slot};
 use crate::pod::PodView;
 use crate::record::Record;
 use crate::report::{Notice, Report};
 use crate::seen::{Ask, Seen, ServiceView};
 use crate::steps;
 use crate::steps::slots::Slots;
-use crate::steps::tally::Tally;
+use crate::steps::tally::{Tally, is_done};
 
 /// What to do about a job, in this order: write `record`, write `status`, carry out `actions` (in any order, in
 /// parallel), show `events`, look again at `wake`.
@@ -77,6 +77,17 @@ pub fn plan(framework: &dyn Framework, seen: &Seen<'_>) -> Plan {
     draft.finish()
 }
 
+/// Looks only whether a job has done what it was for: the plan of its end if it has, else what is to be remembered.
+pub(crate) fn verdict(framework: &dyn Framework, seen: &Seen<'_>) -> Result<Plan, Option<Record>> {
+    let mut draft = Draft::new(framework, seen);
+    let ours = steps::ownership::apply(&mut draft) == Flow::Go && !conditions::is_finished(&draft.status);
+    if ours && steps::verdict::apply(&mut draft) == Flow::Done {
+        steps::tracking::apply(&mut draft);
+        return Ok(draft.finish());
+    }
+    Err(draft.finish().record.filter(|_| ours))
+}
+
 /// Why no replica may be created now.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
@@ -109,7 +120,7 @@ impl<'a> Draft<'a> {
         let record = steps::adoption::record(seen, &slots);
         Self {
             framework,
-            tally: Tally::count(seen, &slots, &record),
+            tally: Tally::count(seen, &slots, &record, framework.facts().container),
             slots,
             record,
             status: seen.job.status.clone(),
@@ -140,6 +151,11 @@ impl<'a> Draft<'a> {
         self.seen.job
     }
 
+    /// True when the replica of this pod has done its work.
+    pub(crate) fn is_done(&self, slot: Slot<'_>, pod: &PodView) -> bool {
+        is_done(self.job(), slot, pod, self.framework.facts().container)
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.seen.now
     }
@@ -150,7 +166,8 @@ impl<'a> Draft<'a> {
 
     /// Counts anew after the record changed, so that the status tells of what this plan is about to do.
     pub(crate) fn recount(&mut self) {
-        self.tally = Tally::count(&self.seen, &self.slots, &self.record);
+        let container = self.framework.facts().container;
+        self.tally = Tally::count(&self.seen, &self.slots, &self.record, container);
     }
 
     /// No replica may be created now. The first reason stays.

@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 use trainyard_api::RestartPolicy;
 
+use crate::seen::PortBlock;
+
 /// `status.reason` of a pod whose host port was taken by somebody else: the node says so, it is no failure.
 pub const PORT_TAKEN: &str = "PortTaken";
 
 /// A pod of the job.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodView {
     /// Its name.
     pub name: Box<str>,
@@ -23,6 +25,10 @@ pub struct PodView {
     pub attempt: u32,
     /// Which of the replica's pods in that attempt it is.
     pub incarnation: u32,
+    /// How much of the restart budget was used when it was created, by the pod's own account.
+    pub used: u32,
+    /// The ports of its attempt, by the pod's own account.
+    pub ports: Option<PortBlock>,
     /// True while it is kept from going before its end is written down.
     pub tracked: bool,
     /// How many pods it wants to be placed with, if it says so.
@@ -31,12 +37,20 @@ pub struct PodView {
     pub active_deadline: Option<i64>,
     /// Where it is in its life.
     pub phase: Phase,
+    /// When it was created, by the API server's clock.
+    pub created: Option<Timestamp>,
+    /// When its node took it on, by the node's clock.
+    pub taken_on: Option<Timestamp>,
+    /// When this operator first saw that it was over, by the operator's clock.
+    pub seen_over: Option<Timestamp>,
     /// When it was asked to end, if it was.
     pub deleting: Option<Timestamp>,
     /// `status.reason`.
     pub reason: Option<Box<str>>,
     /// Reason of a true `DisruptionTarget` condition: why Kubernetes itself ends it.
     pub disruption: Option<Box<str>>,
+    /// When that condition became true.
+    pub disrupted: Option<Timestamp>,
     /// Its containers, init containers first.
     pub containers: Box<[ContainerView]>,
     /// The node it is bound to.
@@ -102,7 +116,7 @@ impl Phase {
 }
 
 /// One container of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerView {
     /// Its name.
     pub name: Box<str>,
@@ -114,6 +128,8 @@ pub struct ContainerView {
     pub last: Option<Box<End>>,
     /// How often the kubelet started it again in place.
     pub restarts: u32,
+    /// Since when it runs, if it runs.
+    pub since: Option<Timestamp>,
 }
 
 /// How a container ended.
@@ -135,6 +151,11 @@ impl ContainerView {
             }
             ContainerState::Running => None,
         }
+    }
+
+    /// How it ended the last time, also if it runs again.
+    pub fn last_end(&self) -> Option<(i32, Option<&str>)> {
+        self.end().or_else(|| self.last.as_deref().map(|end| (end.exit, end.reason.as_deref())))
     }
 
     /// True when it ended badly and does not run.
@@ -209,12 +230,16 @@ impl Cause {
 impl PodView {
     /// Exit code of the named container, if it has ended.
     pub fn exit_code(&self, container: &str) -> Option<i32> {
-        let named = self.containers.iter().find(|c| &*c.name == container);
-        let trains = named.or_else(|| self.containers.iter().find(|c| !c.init));
-        trains.and_then(|c| match c.state {
+        self.training_container(container).and_then(|c| match c.state {
             ContainerState::Terminated { exit, .. } => Some(exit),
             ContainerState::Waiting { .. } | ContainerState::Running => None,
         })
+    }
+
+    /// The container of that name; if there is none, the first that is no init container.
+    fn training_container(&self, name: &str) -> Option<&ContainerView> {
+        let named = self.containers.iter().find(|c| &*c.name == name);
+        named.or_else(|| self.containers.iter().find(|c| !c.init))
     }
 
     /// Whose fault it was, for a pod in phase Failed.
@@ -231,8 +256,60 @@ impl PodView {
             _ if self.any_ended("OOMKilled") => Cause::OutOfMemory,
             // Nobody saw how it ended: the node was down, or lost what watched over it.
             _ if self.any_ended("ContainerStatusUnknown") => Cause::NodeLost,
+            // A node has more reasons to refuse a pod than a list could name, and none of them is the program's doing.
+            _ if self.never_started() => Cause::Refused,
             _ => Cause::Application,
         }
+    }
+
+    /// True when the pod failed before any of its containers was started: its node refused it.
+    pub fn never_started(&self) -> bool {
+        let ran = |container: &ContainerView| match &container.state {
+            _ if container.restarts > 0 || container.last.is_some() => true,
+            ContainerState::Running => true,
+            ContainerState::Waiting { .. } => false,
+            // A kubelet writes this of containers that it does not know, also of those that never were.
+            ContainerState::Terminated { reason, started, .. } => {
+                started.is_some() || reason.as_deref() != Some("ContainerStatusUnknown")
+            }
+        };
+        self.phase == Phase::Failed && !self.containers.iter().any(ran)
+    }
+
+    /// True when the replica has done its work: its training container ended well, and before anybody asked the pod to
+    /// end. A program that is told to end may well exit with 0 in the middle of its training.
+    ///
+    /// Where the times are equal, unknown or contradict each other the work is not done: doing it again costs time, a
+    /// training that is wrongly called finished is lost.
+    pub fn has_succeeded(&self, container: &str) -> bool {
+        self.phase == Phase::Succeeded && (!self.was_asked() || self.finished_before_it_was_asked(container))
+    }
+
+    /// True when the pod was asked to end: it is being deleted, or Kubernetes said that it would be.
+    fn was_asked(&self) -> bool {
+        self.deleting.is_some() || self.disruption.is_some()
+    }
+
+    fn finished_before_it_was_asked(&self, container: &str) -> bool {
+        let Some(ContainerState::Terminated { finished: Some(finished), .. }) =
+            self.training_container(container).map(|container| &container.state)
+        else {
+            return false;
+        };
+        let when_unknown = self.disruption.is_some() && self.disrupted.is_none();
+        let asked = [self.deleting, self.disrupted].into_iter().flatten().min();
+        !when_unknown && !self.node_clock_is_late() && asked.is_some_and(|asked| *finished < asked)
+    }
+
+    /// True when the node's clock is behind the API server's: the pod began before it was created. An end by such a clock
+    /// seems earlier than it was.
+    fn node_clock_is_late(&self) -> bool {
+        let starts = self.containers.iter().filter_map(|container| match container.state {
+            ContainerState::Terminated { started, .. } => started,
+            ContainerState::Waiting { .. } | ContainerState::Running => container.since,
+        });
+        let first = starts.chain(self.taken_on).min();
+        first.zip(self.created).is_some_and(|(first, created)| first < created)
     }
 
     fn any_ended(&self, how: &str) -> bool {
@@ -343,24 +420,15 @@ mod tests {
             role: "worker".into(),
             index: Some(0),
             labelled: true,
-            attempt: 0,
-            incarnation: 0,
             phase: Phase::Running,
             deleting: deleting.map(at),
-            reason: None,
-            disruption: None,
             containers: Box::new([ContainerView {
                 name: "c".into(),
-                init: false,
                 state,
-                last: None,
                 restarts: 2,
+                ..ContainerView::default()
             }]),
-            node: None,
-            waits: None,
-            gang: None,
-            tracked: false,
-            active_deadline: None,
+            ..PodView::default()
         }
     }
 

@@ -201,6 +201,20 @@ pub struct PortBlock {
 }
 
 impl PortBlock {
+    /// Reads `first-last`; nothing if the text is no such thing.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (first, last) = text.split_once('-')?;
+        let (base, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
+        let size = last.checked_sub(base)?.checked_add(1)?;
+        Some(Self { base, size })
+    }
+
+    /// `first-last`.
+    pub fn render(&self) -> String {
+        let last = u32::from(self.base) + u32::from(self.size.saturating_sub(1));
+        format!("{}-{last}", self.base)
+    }
+
     /// True when the two share a port.
     pub fn overlaps(&self, other: &Self) -> bool {
         let end = |b: &Self| u32::from(b.base) + u32::from(b.size);

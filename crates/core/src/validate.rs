@@ -19,7 +19,11 @@ pub(crate) fn specs(kind: &Kind, framework: &dyn Framework, specs: &ReplicaSpecs
     let mut errors = Vec::new();
     for (role, spec) in specs {
         let path = kind.role_path(role);
-        if kind.closed_replica_types && !facts.roles.contains(&role.as_str()) {
+        let is_known = |known: &&str| match kind.exact_replica_types {
+            true => *known == role.as_str(),
+            false => known.eq_ignore_ascii_case(role),
+        };
+        if !facts.roles.iter().any(is_known) {
             errors.push(FieldError::not_supported(&path, role, facts.roles));
         }
         if names::dns1035_error(&role.to_lowercase()).is_some() {

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use trainyard_core::{ExtraView, Phase, PodView, ServiceView};
 
 use crate::queue::Key;
@@ -19,6 +20,10 @@ pub(crate) trait View: Clone {
     fn has_failed(&self) -> bool {
         false
     }
+    /// Notes when it was seen, where decisions depend on that.
+    fn seen_at(&mut self, _now: Timestamp) {}
+    /// Keeps what an earlier view of the same object noted.
+    fn keep(&mut self, _before: &Self) {}
 }
 
 impl View for PodView {
@@ -30,6 +35,12 @@ impl View for PodView {
     }
     fn has_failed(&self) -> bool {
         self.phase == Phase::Failed
+    }
+    fn seen_at(&mut self, now: Timestamp) {
+        self.seen_over = self.phase.is_over().then_some(now);
+    }
+    fn keep(&mut self, before: &Self) {
+        self.seen_over = before.seen_over.filter(|_| self.phase.is_over()).or(self.seen_over);
     }
 }
 
@@ -199,7 +210,7 @@ impl<V: View> Children<V> {
         self.families.get(owner)?.members.get(name)
     }
 
-    fn put(&mut self, owner: Owner, view: V, version: u64) {
+    fn put(&mut self, owner: Owner, mut view: V, version: u64) {
         let uid: Box<str> = view.uid().into();
         if !self.families.contains_key(&owner.uid) {
             self.owners.entry(owner.key.clone()).or_default().insert(owner.uid.clone());
@@ -208,6 +219,9 @@ impl<V: View> Children<V> {
             .families
             .entry(owner.uid.clone())
             .or_insert_with(|| Family { key: owner.key, members: BTreeMap::new() });
+        if let Some(before) = family.members.get(view.name()).filter(|before| before.view.uid() == &*uid) {
+            view.keep(&before.view);
+        }
         let failed = view.has_failed();
         let before = family.members.insert(view.name().into(), Member { view, version });
         if let Some(before) = before {
@@ -304,6 +318,24 @@ mod tests {
         assert_eq!(concerned, [owner("j").key, owner("k").key]);
         assert!(children.of("j").is_empty());
         assert_eq!(children.show(None, service("a", "1"), 12), [owner("k").key], "orphaned");
+    }
+
+    #[test]
+    fn the_first_look_at_the_end_of_a_pod_is_remembered() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let pod = |uid: &str, phase, second| {
+            let mut pod = PodView { name: "a".into(), uid: uid.into(), phase, ..PodView::default() };
+            pod.seen_at(at(second));
+            pod
+        };
+        let mut children = Children::default();
+        children.show(Some(owner("j")), pod("1", Phase::Running, 1), 10);
+        assert_eq!(children.of("j")[0].seen_over, None);
+        children.show(Some(owner("j")), pod("1", Phase::Failed, 5), 11);
+        children.show(Some(owner("j")), pod("1", Phase::Failed, 9), 12);
+        assert_eq!(children.of("j")[0].seen_over, Some(at(5)));
+        children.show(Some(owner("j")), pod("2", Phase::Failed, 20), 13);
+        assert_eq!(children.of("j")[0].seen_over, Some(at(20)), "another pod of the same name");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use trainyard_api::JobStatus;
 use trainyard_core::conditions::is_finished;
 use trainyard_core::decode::Undecodable;
-use trainyard_core::invalid::{InvalidJob, plan_invalid};
+use trainyard_core::invalid::{InvalidJob, plan_broken, plan_invalid};
 use trainyard_core::{
     Addressing, Around, Catalog, Decoded, ExtraView, FieldError, Kind, Options, Plan, PodView, Priorities,
     Seen, ServiceView, decode, plan,
@@ -42,18 +42,23 @@ pub fn look(
         let deleting = !text("/metadata/deletionTimestamp").is_empty();
         let pods = &pods;
         plan_invalid(
-            &InvalidJob { kind, namespace, name, deleting, managed_elsewhere, status, errors, pods },
+            &InvalidJob {
+                kind,
+                namespace,
+                name,
+                deleting,
+                managed_elsewhere,
+                status,
+                judged: false,
+                errors,
+                pods,
+            },
             now,
         )
     };
     let (decoded, plan) = match decode(catalog, kind, job) {
-        Ok(decoded) if decoded.errors.is_empty() || is_finished(&decoded.job.status) => {
-            let plan = plan_valid(&decoded, &pods, &services, now);
-            (Some(decoded), plan)
-        }
         Ok(decoded) => {
-            let elsewhere = decoded.job.policy.managed_elsewhere;
-            let plan = invalid(&decoded.job.status, elsewhere, &decoded.errors);
+            let plan = plan_decoded(&decoded, &pods, &services, now);
             (Some(decoded), plan)
         }
         Err(bad) => {
@@ -64,7 +69,7 @@ pub fn look(
     Look { decoded, pods, plan }
 }
 
-fn plan_valid(decoded: &Decoded, pods: &[PodView], services: &[ServiceView], now: Timestamp) -> Plan {
+fn plan_decoded(decoded: &Decoded, pods: &[PodView], services: &[ServiceView], now: Timestamp) -> Plan {
     // How the operator was started is not written anywhere but in what it did: a job with ports and no
     // services was given them on one machine.
     let by_port = decoded.job.record.ports.is_some() && services.is_empty();
@@ -87,7 +92,11 @@ fn plan_valid(decoded: &Decoded, pods: &[PodView], services: &[ServiceView], now
         options: &options,
         now,
     };
-    plan(decoded.framework, &seen)
+    if decoded.errors.is_empty() || is_finished(&job.status) {
+        plan(decoded.framework, &seen)
+    } else {
+        plan_broken(decoded.framework, &seen, &decoded.errors)
+    }
 }
 
 fn pods_of(catalog: &Catalog, uid: &str, objects: &[Value]) -> Vec<PodView> {

@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 use trainyard_api::JobStatus;
 use trainyard_core::conditions::is_finished;
 use trainyard_core::decode::Undecodable;
-use trainyard_core::invalid::{InvalidJob, plan_invalid};
+use trainyard_core::invalid::{InvalidJob, plan_broken, plan_invalid};
 use trainyard_core::{
-    Addressing, Decoded, ExtraView, FieldError, Plan, PodView, PortSpace, Priorities, Seen, ServiceView,
-    Tail, WriteFailure, decode, plan,
+    Addressing, Decoded, ExtraView, FieldError, JobView, Kind, Plan, PodView, PortBlock, PortSpace,
+    Priorities, Seen, ServiceView, Tail, WriteFailure, decode, plan, ports_held,
 };
 
 use crate::jobs::Job;
@@ -51,6 +51,13 @@ pub(crate) fn observe(shell: &Shell, key: &Key) -> Option<Observed> {
     Some(Observed { key: key.clone(), job, now: shell.now(), pods, services, extras, failures, priorities })
 }
 
+/// The ports that a job holds by its record, as far as it may.
+pub(crate) fn ports_of(shell: &Shell, kind: &'static Kind, raw: &str) -> Option<PortBlock> {
+    let object: Value = serde_json::from_str(raw).ok()?;
+    let decoded = decode(&shell.catalog.0, kind, &object).ok()?;
+    ports_held(decoded.framework, &decoded.job, shell.options.plan.addressing)
+}
+
 impl Observed {
     /// Decides what to do.
     pub(crate) fn plan(&self, shell: &Shell, tail: Option<&Tail>) -> Planned {
@@ -62,8 +69,12 @@ impl Observed {
             Ok(decoded) if decoded.errors.is_empty() || is_finished(&decoded.job.status) => {
                 self.plan_valid(shell, &decoded, tail)
             }
-            Ok(Decoded { job, errors, .. }) => {
-                self.plan_invalid(&job.status, job.policy.managed_elsewhere, &errors)
+            Ok(decoded) => {
+                let make = |ports: Option<&PortSpace>| {
+                    let seen = self.seen(shell, &decoded.job, ports, tail);
+                    plan_broken(decoded.framework, &seen, &decoded.errors)
+                };
+                self.holding_ports(shell, &decoded, make)
             }
             Err(bad) => {
                 let Undecodable { error, status, managed_elsewhere } = *bad;
@@ -74,23 +85,41 @@ impl Observed {
         Planned { plan, status }
     }
 
+    fn seen<'a>(
+        &'a self,
+        shell: &'a Shell,
+        job: &'a JobView,
+        ports: Option<&'a PortSpace>,
+        tail: Option<&'a Tail>,
+    ) -> Seen<'a> {
+        Seen {
+            job,
+            pods: &self.pods,
+            services: &self.services,
+            extras: &self.extras,
+            ports,
+            failures: &self.failures,
+            tail,
+            priorities: &self.priorities,
+            options: &shell.options.plan,
+            now: self.now,
+        }
+    }
+
     fn plan_valid(&self, shell: &Shell, decoded: &Decoded, tail: Option<&Tail>) -> Plan {
+        self.holding_ports(shell, decoded, |ports| {
+            plan(decoded.framework, &self.seen(shell, &decoded.job, ports, tail))
+        })
+    }
+
+    /// Makes a plan, and notes which ports the job holds by it.
+    fn holding_ports(
+        &self,
+        shell: &Shell,
+        decoded: &Decoded,
+        make: impl Fn(Option<&PortSpace>) -> Plan,
+    ) -> Plan {
         let options = &shell.options.plan;
-        let make = |ports: Option<&PortSpace>| {
-            let seen = Seen {
-                job: &decoded.job,
-                pods: &self.pods,
-                services: &self.services,
-                extras: &self.extras,
-                ports,
-                failures: &self.failures,
-                tail,
-                priorities: &self.priorities,
-                options,
-                now: self.now,
-            };
-            plan(decoded.framework, &seen)
-        };
         let asks = decoded.job.asks_for_host_ports() || decoded.job.record.ports.is_some();
         if options.addressing != Addressing::HostPorts && !asks {
             return make(None);
@@ -100,9 +129,10 @@ impl Observed {
         // What other jobs hold is known when all of them have been shown.
         let space = book.space(&self.job.uid).filter(|_| shell.health.all_listed());
         let plan = make(space.as_ref());
-        let finished = is_finished(plan.status.as_ref().unwrap_or(&decoded.job.status));
-        let record = plan.record.as_ref().unwrap_or(&decoded.job.record);
-        book.hold(&self.job.uid, record.ports.filter(|_| !finished));
+        let mut after = decoded.job.clone();
+        after.status = plan.status.clone().unwrap_or(after.status);
+        after.record = plan.record.clone().unwrap_or(after.record);
+        book.hold(&self.job.uid, ports_held(decoded.framework, &after, options.addressing));
         plan
     }
 
@@ -114,6 +144,7 @@ impl Observed {
             deleting: self.job.deleting,
             managed_elsewhere,
             status,
+            judged: false,
             errors,
             pods: &self.pods,
         };

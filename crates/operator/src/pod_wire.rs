@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use trainyard_core::{ContainerState, ContainerView, End, Kind, Phase, PodView, Waits, WaitsOn};
+use trainyard_core::{ContainerState, ContainerView, End, Kind, Phase, PodView, PortBlock, Waits, WaitsOn};
 
 use crate::wire::Meta;
 
@@ -26,19 +26,21 @@ struct Spec {
 struct Status {
     phase: Option<Box<str>>,
     reason: Option<Box<str>>,
+    start_time: Option<Timestamp>,
     conditions: Option<Vec<Condition>>,
     init_container_statuses: Option<Vec<Container>>,
     container_statuses: Option<Vec<Container>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct Condition {
     #[serde(rename = "type")]
     type_: Box<str>,
     status: Box<str>,
     reason: Option<Box<str>>,
     message: Option<Box<str>>,
+    last_transition_time: Option<Timestamp>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -59,14 +61,16 @@ struct LastState {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct State {
-    running: Option<Empty>,
+    running: Option<Running>,
     terminated: Option<Terminated>,
     waiting: Option<Waiting>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Empty {}
+#[serde(rename_all = "camelCase", default)]
+struct Running {
+    started_at: Option<Timestamp>,
+}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -95,6 +99,7 @@ pub(crate) fn pod(raw: &str, kinds: &[&'static Kind]) -> Result<(Meta, PodView),
     let phase = status.phase.as_deref().map(Phase::parse).unwrap_or_default();
     let waits = meta.creation_timestamp.filter(|_| phase == Phase::Pending);
     let waits = waits.and_then(|since| Some(Box::new(Waits { since, ..waits_on(&status)? })));
+    let (disruption, disrupted) = disruption(status.conditions.unwrap_or_default()).unzip();
     let view = PodView {
         waits,
         name: meta.name.clone(),
@@ -104,11 +109,17 @@ pub(crate) fn pod(raw: &str, kinds: &[&'static Kind]) -> Result<(Meta, PodView),
         labelled: meta.is_labelled(kinds),
         attempt: counter(annotations.and_then(|a| a.attempt.as_deref())),
         incarnation: counter(annotations.and_then(|a| a.incarnation.as_deref())),
+        used: counter(annotations.and_then(|a| a.used.as_deref())),
+        ports: annotations.and_then(|a| PortBlock::parse(a.ports.as_deref()?)),
+        created: meta.creation_timestamp,
+        taken_on: status.start_time,
+        seen_over: None,
         gang: annotations.and_then(|a| a.gang.as_deref()?.parse().ok()),
         phase,
         deleting: meta.asked_to_end(),
         reason: status.reason.filter(|reason| !reason.is_empty()),
-        disruption: disruption(status.conditions.unwrap_or_default()),
+        disruption,
+        disrupted: disrupted.flatten(),
         containers: containers(status.init_container_statuses, status.container_statuses),
         tracked: meta.is_tracked(),
         active_deadline: spec.active_deadline_seconds,
@@ -122,9 +133,10 @@ fn counter(text: Option<&str>) -> u32 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn disruption(conditions: Vec<Condition>) -> Option<Box<str>> {
+/// Why Kubernetes itself ends the pod, and since when.
+fn disruption(conditions: Vec<Condition>) -> Option<(Box<str>, Option<Timestamp>)> {
     let target = conditions.into_iter().find(|c| &*c.type_ == "DisruptionTarget" && &*c.status == "True")?;
-    Some(target.reason.unwrap_or_default())
+    Some((target.reason.unwrap_or_default(), target.last_transition_time))
 }
 
 /// Why a pod that has not started does not, if its scheduler or its node says so.
@@ -170,7 +182,9 @@ impl Container {
         let restarts = u32::try_from(self.restart_count.max(0)).unwrap_or(u32::MAX);
         let last = self.last_state.and_then(|last| last.terminated);
         let last = last.map(|end| Box::new(End { exit: end.exit_code, reason: end.reason }));
-        ContainerView { name: self.name, init, state: self.state.unwrap_or_default().view(), last, restarts }
+        let state = self.state.unwrap_or_default();
+        let since = state.running.as_ref().and_then(|running| running.started_at);
+        ContainerView { name: self.name, init, state: state.view(), last, restarts, since }
     }
 }
 
@@ -183,7 +197,7 @@ impl State {
                 started: end.started_at,
                 finished: end.finished_at,
             },
-            (None, Some(Empty {}), _) => ContainerState::Running,
+            (None, Some(Running { .. }), _) => ContainerState::Running,
             (None, None, waiting) => ContainerState::Waiting { reason: waiting.and_then(|w| w.reason) },
         }
     }

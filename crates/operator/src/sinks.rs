@@ -8,6 +8,7 @@ use trainyard_core::{ExtraView, Kind, PodView, Resource, ServiceView};
 use crate::children::{Children, View};
 use crate::counts::Fate;
 use crate::jobs::Job;
+use crate::observe;
 use crate::pod_wire;
 use crate::queue::Key;
 use crate::shell::Shell;
@@ -29,13 +30,16 @@ impl Sink for JobSink {
     fn show(&self, raw: &str) -> Result<Shown, serde_json::Error> {
         let (key, job) = Job::read(self.kind, raw)?;
         let shown = Shown { uid: (&*job.uid).into(), version: (&*job.version).into() };
-        let (uid, ports) = (Arc::clone(&job.uid), job.ports);
+        let (uid, claims_ports) = (Arc::clone(&job.uid), job.claims_ports);
         let (news, replaced) = self.shell.jobs().show(key.clone(), job);
         if let Some(uid) = replaced {
             gone(&self.shell, &key, &uid);
         }
         if news {
-            self.shell.ports().found(&uid, ports);
+            if claims_ports {
+                let held = observe::ports_of(&self.shell, self.kind, raw);
+                self.shell.ports().found(&uid, held);
+            }
             self.shell.touch([&key]);
         }
         Ok(shown)
@@ -149,7 +153,8 @@ impl<V: View + Send> Sink for ChildSink<V> {
     }
 
     fn show(&self, raw: &str) -> Result<Shown, serde_json::Error> {
-        let (meta, view) = self.read(raw)?;
+        let (meta, mut view) = self.read(raw)?;
+        view.seen_at(self.shell.now());
         let kinds = &self.shell.kinds;
         let owner = meta.owner(kinds).or_else(|| meta.last_owner(kinds));
         let concerned = self.cache().show(owner, view, wire::number(&meta.resource_version));
@@ -200,7 +205,8 @@ pub(crate) fn learn<V: View>(
     shell: &Shell,
     raw: &str,
 ) -> Result<Learnt, serde_json::Error> {
-    let (meta, view) = (resource.read)(raw, &shell.kinds)?;
+    let (meta, mut view) = (resource.read)(raw, &shell.kinds)?;
+    view.seen_at(shell.now());
     let watched = meta.is_labelled(&shell.kinds);
     let Some(owner) = meta.owner(&shell.kinds) else {
         // It may have been one that was kept for its end, and was let go.

@@ -54,6 +54,10 @@ pub(crate) struct Annotations {
     pub(crate) attempt: Option<Box<str>>,
     #[serde(rename = "trainyard.dev/incarnation")]
     pub(crate) incarnation: Option<Box<str>>,
+    #[serde(rename = "trainyard.dev/restarts-used")]
+    pub(crate) used: Option<Box<str>>,
+    #[serde(rename = "trainyard.dev/ports")]
+    pub(crate) ports: Option<Box<str>>,
     #[serde(rename = "trainyard.dev/gang-size")]
     pub(crate) gang: Option<Box<str>>,
 }

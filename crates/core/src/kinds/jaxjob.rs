@@ -14,7 +14,7 @@ pub(super) static KIND: Kind = Kind {
     replica_specs: "jaxReplicaSpecs",
     framework: "jax",
     selector_in_status: true,
-    closed_replica_types: true,
+    exact_replica_types: true,
     check_spec: check_as::<JAXJobSpec>,
     wording: |_| Wording {
         qualified: true,

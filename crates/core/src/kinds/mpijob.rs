@@ -14,7 +14,7 @@ pub(super) static KIND: Kind = Kind {
     replica_specs: "mpiReplicaSpecs",
     framework: "mpi",
     selector_in_status: false,
-    closed_replica_types: true,
+    exact_replica_types: true,
     check_spec: check_as::<MPIJobSpec>,
     wording: |_| Wording {
         qualified: false,

@@ -14,7 +14,7 @@ pub(super) static KIND: Kind = Kind {
     replica_specs: "tfReplicaSpecs",
     framework: "tensorflow",
     selector_in_status: false,
-    closed_replica_types: false,
+    exact_replica_types: false,
     check_spec: check_as::<TFJobSpec>,
     wording: |_| Wording {
         qualified: true,

@@ -31,10 +31,16 @@ pub(crate) fn pod(
         draft.set_label(labels::JOB_ROLE, labels::JOB_ROLE_MASTER);
     }
     let incarnation = record.incarnation(&slot.role.name, slot.index);
-    for (key, number) in [(labels::ATTEMPT, record.attempt), (labels::INCARNATION, incarnation)] {
-        if number > 0 {
-            draft.set_annotation(key, number.to_string());
-        }
+    let numbers = [
+        (labels::ATTEMPT, record.attempt),
+        (labels::INCARNATION, incarnation),
+        (labels::USED, record.restarts),
+    ];
+    for (key, number) in numbers.into_iter().filter(|(_, number)| *number > 0) {
+        draft.set_annotation(key, number.to_string());
+    }
+    if let Some(ports) = &record.ports {
+        draft.set_annotation(labels::PORTS, ports.render());
     }
     // A replica that is replaced joins a gang that has been placed: it waits for nobody.
     if options.gang_on_pods && incarnation == 0 {
@@ -74,7 +80,7 @@ fn restart_in_place(
         // The first restart in place is immediate: nobody could stop one that the limit does not allow.
         RestartPolicy::OnFailure if is_last => RestartPolicy::Never,
         // A container that comes back alone would be of the old attempt among those of the new one.
-        RestartPolicy::OnFailure if job.restarts_as_one() => RestartPolicy::Never,
+        RestartPolicy::OnFailure | RestartPolicy::Always if job.restarts_as_one() => RestartPolicy::Never,
         RestartPolicy::OnFailure if moves && is_leader(framework.facts(), job, slot) => RestartPolicy::Never,
         policy => policy,
     }

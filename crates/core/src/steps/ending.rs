@@ -1,12 +1,13 @@
 //! How a job ends, whichever step finds out.
 
-use trainyard_api::ConditionStatus;
 use trainyard_api::reasons::suffix;
+use trainyard_api::{CleanPodPolicy, ConditionStatus};
 
 use crate::conditions::{self, types};
 use crate::framework::{decider, has_leader};
 use crate::kind::Wording;
 use crate::plan::Draft;
+use crate::record::Sweep;
 use crate::report::Notice;
 use crate::steps::{status, terminal};
 
@@ -15,7 +16,9 @@ pub(crate) fn succeed(draft: &mut Draft<'_>) {
     let message = format!("{} {} {}.", draft.job().kind.name, subject(draft), wording(draft).succeeded);
     // However short it was, it ran: whoever waits for Running must not wait for ever.
     status::running(draft);
-    conditions::remove(&mut draft.status, types::WAITING);
+    for type_ in [types::WAITING, types::INVALID_SPEC] {
+        conditions::remove(&mut draft.status, type_);
+    }
     draft.set_condition(types::SUCCEEDED, ConditionStatus::TRUE, suffix::SUCCEEDED, &message);
     draft.tell(Notice::normal(draft.job().kind.reason(suffix::SUCCEEDED), &message));
     status::count(draft);
@@ -73,7 +76,17 @@ fn end(draft: &mut Draft<'_>, step: &'static str, message: &str) {
         draft.status.completion_time = Some(draft.stamp());
     }
     draft.say(step, message);
+    sweep_strays(draft);
     terminal::after_end(draft);
+}
+
+/// A job that was scaled down to replicas that had all succeeded leaves none of the others running. That is written
+/// down: a job that has ended is not scaled, so later looks would leave them alone.
+fn sweep_strays(draft: &mut Draft<'_>) {
+    let alive = draft.slots.strays().iter().any(|pod| !pod.phase.is_over());
+    if alive && draft.record.sweep == Sweep::Unstarted && draft.job().policy.clean == CleanPodPolicy::None {
+        draft.record.sweep = Sweep::Beyond;
+    }
 }
 
 /// The kind's wording for this job.

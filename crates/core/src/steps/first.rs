@@ -69,7 +69,7 @@ mod tests {
 
     fn container(name: &str, init: bool, state: ContainerState, last: Option<i32>) -> ContainerView {
         let last = last.map(|exit| Box::new(End { exit, reason: Some("Error".into()) }));
-        ContainerView { name: name.into(), init, state, last, restarts: 0 }
+        ContainerView { name: name.into(), init, state, last, ..ContainerView::default() }
     }
 
     fn ended(exit: i32) -> ContainerState {

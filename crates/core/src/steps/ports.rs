@@ -6,9 +6,12 @@
 
 use trainyard_api::reasons::suffix;
 
+use crate::conditions;
+use crate::framework::Framework;
 use crate::job::{JobView, add_seconds};
 use crate::plan::{Draft, Flow};
 use crate::seen::{Addressing, PortBlock, PortSpace};
+use crate::steps::restart;
 
 /// Room for growth: a job may be scaled up a little without losing its ports.
 const SMALLEST: u32 = 8;
@@ -21,12 +24,12 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     if !is_due(draft) {
         return Flow::Go;
     }
-    let needed = needed(draft);
+    let needed = needed(draft.framework, draft.job());
     if let Some(block) = draft.record.ports {
         if u32::from(block.size) >= needed {
             return Flow::Go;
         }
-        draft.record.start_attempt(draft.record.attempt.saturating_add(1));
+        restart::start_over(draft);
         draft.recount();
         draft.say("ports", "the job outgrew its ports: all replicas start anew on others");
     }
@@ -66,9 +69,18 @@ fn look_again(draft: &mut Draft<'_>) {
     }
 }
 
-fn needed(draft: &Draft<'_>) -> u32 {
-    let job = draft.job();
-    let most = draft.framework.elastic(job).map_or(0, |elastic| elastic.max);
+/// The ports that a job keeps others from: those in its record, but no more than it needs, and only while it may have
+/// pods. Users can write the record, and nobody may claim all ports with it.
+pub fn held(framework: &dyn Framework, job: &JobView, addressing: Addressing) -> Option<PortBlock> {
+    let asks = addressing == Addressing::HostPorts || job.asks_for_host_ports();
+    let idle = job.policy.suspend || job.policy.managed_elsewhere || conditions::is_finished(&job.status);
+    let block = job.record.ports.filter(|_| asks && !idle)?;
+    let needed = u16::try_from(needed(framework, job)).unwrap_or(u16::MAX);
+    Some(PortBlock { size: block.size.min(needed), ..block })
+}
+
+fn needed(framework: &dyn Framework, job: &JobView) -> u32 {
+    let most = framework.elastic(job).map_or(0, |elastic| elastic.max);
     job.total_replicas().max(most.min(LARGEST_RESERVE)).max(SMALLEST)
 }
 

@@ -12,7 +12,8 @@ use crate::framework::Gate;
 use crate::job::{Slot, add_seconds};
 use crate::names;
 use crate::plan::{Draft, Flow};
-use crate::pod::{Phase, PodView};
+use crate::pod::{Cause, Phase, PodView};
+use crate::record::Record;
 use crate::report::Notice;
 use crate::steps::tally::is_current;
 use crate::steps::{build, gang};
@@ -23,6 +24,8 @@ const FIRST_DELAY: i64 = 10;
 const LONGEST_DELAY: i64 = 300;
 /// A replica that ran this long before it failed is restarted at once.
 const HEALTHY: SignedDuration = SignedDuration::from_secs(600);
+/// So many times other ports are tried without delay.
+const PORT_TRIES: u32 = 5;
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     scale_down(draft);
@@ -40,7 +43,8 @@ fn scale_down(draft: &mut Draft<'_>) {
         let Some(index) = pod.index else { continue };
         let role = job.role_by_label(&pod.role).filter(|_| pod.attempt == draft.record.attempt);
         if let Some(role) = role {
-            if pod.phase == Phase::Succeeded && is_current(pod, &draft.record, &role.name, index) {
+            let slot = Slot { role, index };
+            if draft.is_done(slot, pod) && is_current(pod, &draft.record, &role.name, index) {
                 draft.record.finish(&role.name, index);
             }
             draft.record.raise(&role.name, index, pod.incarnation.saturating_add(1));
@@ -66,7 +70,7 @@ fn clear(draft: &mut Draft<'_>) -> BTreeSet<String> {
         if is_current(pod, &draft.record, &slot.role.name, slot.index) {
             continue;
         }
-        match due(pod).filter(|due| *due > draft.now() && pod.deleting.is_none()) {
+        match due(&draft.record, pod).filter(|due| *due > draft.now() && pod.deleting.is_none()) {
             Some(due) => {
                 draft.wake_at(due);
                 draft.say("restart", format!("{} is replaced at {due}", pod.name));
@@ -79,17 +83,36 @@ fn clear(draft: &mut Draft<'_>) -> BTreeSet<String> {
 
 /// When a failed pod makes room for its successor. It is kept until then: users read its log meanwhile, and the
 /// time needs no place in the record.
-fn due(pod: &PodView) -> Option<Timestamp> {
-    if pod.phase != Phase::Failed || pod.cause().is_infrastructure() {
+fn due(record: &Record, pod: &PodView) -> Option<Timestamp> {
+    if pod.phase != Phase::Failed {
         return None;
     }
-    let (started, finished) = pod.last_run()?;
-    if started.is_some_and(|started| finished.duration_since(started) >= HEALTHY) {
+    let cause = pod.cause();
+    let earlier = record.starts_before(pod);
+    let (end, earlier) = if cause == Cause::PortTaken {
+        // Other ports are tried, and the next ones are most likely free.
+        (pod.created?, earlier.saturating_sub(PORT_TRIES))
+    } else if pod.never_started() {
+        // A node that refuses a pod refuses the next one just as fast.
+        (pod.created?, earlier)
+    } else if cause.is_infrastructure() {
         return None;
-    }
-    let earlier = pod.attempt.saturating_add(pod.incarnation);
+    } else {
+        let (started, finished) = pod.last_run()?;
+        if started.is_some_and(|started| finished.duration_since(started) >= HEALTHY) {
+            return None;
+        }
+        (finished, earlier)
+    };
     let doublings = earlier.checked_sub(1)?.min(16);
-    add_seconds(finished, (FIRST_DELAY << doublings).min(LONGEST_DELAY))
+    add_seconds(by_our_clock(pod, end), (FIRST_DELAY << doublings).min(LONGEST_DELAY))
+}
+
+/// The end of a pod is told by its node, whose clock may be wrong: a pod cannot have ended before it was created, nor
+/// after its end was seen.
+fn by_our_clock(pod: &PodView, end: Timestamp) -> Timestamp {
+    let end = pod.created.map_or(end, |created| end.max(created));
+    pod.seen_over.map_or(end, |seen| end.min(seen))
 }
 
 /// A pod whose node is gone ends only by force: its name stays taken until then.

@@ -10,7 +10,7 @@ use trainyard_api::reasons::suffix;
 
 use crate::conditions::types;
 use crate::framework::{Rendezvous, is_leader};
-use crate::job::Slot;
+use crate::job::{Role, Slot};
 use crate::plan::{Draft, Flow};
 use crate::pod::{Cause, Phase, PodView};
 use crate::report::Notice;
@@ -76,13 +76,43 @@ fn current_pods<'a>(draft: &Draft<'a>) -> Vec<(Slot<'a>, &'a PodView)> {
 }
 
 /// True when the pod counts as failed for a replica that may not be restarted.
-fn ended_badly(pod: &PodView) -> bool {
-    pod.phase == Phase::Failed || (pod.phase == Phase::Running && pod.deleting.is_some())
+fn ended_badly(pod: &PodView, container: &str) -> bool {
+    match pod.phase {
+        Phase::Failed => true,
+        Phase::Running => pod.deleting.is_some(),
+        // It was asked to end, and obeyed.
+        Phase::Succeeded => !pod.has_succeeded(container),
+        Phase::Pending | Phase::Unknown => false,
+    }
+}
+
+/// A role that may not be restarted and of which a pod that ran is gone without a trace: whoever deletes a pod by force
+/// leaves nothing to see. The status still counts it.
+fn vanished<'a>(draft: &Draft<'a>) -> Option<&'a str> {
+    let job = draft.job();
+    let lost = |role: &&Role| {
+        let ran = job.status.replica_statuses.get(&role.name).and_then(|status| status.active);
+        let is_known = |slot: &Slot<'_>| {
+            draft.slots.pod(*slot).is_some() || draft.record.is_finished(&role.name, slot.index)
+        };
+        let slots = job.slots().filter(|slot| slot.role.name == role.name).filter(is_known).count();
+        let strays = draft.slots.strays().iter().filter(|pod| *pod.role == *role.label).count();
+        ran.and_then(|ran| usize::try_from(ran).ok()).is_some_and(|ran| ran > slots + strays)
+    };
+    let mut final_ = job
+        .roles
+        .iter()
+        .filter(|role| role.restart == RestartPolicy::Never && !draft.framework.tolerates(job, &role.name));
+    final_.find(lost).map(|role| role.name.as_str())
 }
 
 /// A failure that no restart may follow.
 fn fatal(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)]) -> Option<Fatal> {
     let container = draft.framework.facts().container;
+    if let Some(role) = vanished(draft) {
+        let failed = draft.tally.of(role).failed.saturating_add(1);
+        return Some(Fatal::Failure(ending::failed_message(draft, role, failed)));
+    }
     slots.iter().find_map(|(slot, pod)| {
         let role = slot.role.name.as_str();
         if pod.cause() == Cause::PortTaken {
@@ -90,7 +120,7 @@ fn fatal(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)]) -> Option<Fatal> {
         }
         let tolerated = draft.framework.tolerates(draft.job(), role);
         match slot.role.restart {
-            RestartPolicy::Never if ended_badly(pod) && !tolerated => {
+            RestartPolicy::Never if ended_badly(pod, container) && !tolerated => {
                 Some(Fatal::Failure(ending::failed_message(draft, role, draft.tally.of(role).failed)))
             }
             RestartPolicy::ExitCode if pod.phase == Phase::Failed && !pod.ended_by_deletion() => {
@@ -123,8 +153,13 @@ fn loss<'a>(draft: &Draft<'_>, slot: Slot<'a>, pod: &'a PodView) -> Option<Loss<
     }
     // Somebody deletes it while it could still run. Its successor must not be taken for it, and its restarts in
     // place must not be forgotten with it.
-    let ending = pod.deleting.is_some() && pod.phase != Phase::Succeeded;
-    let counts = pod.disruption.is_some() && draft.job().counts_infrastructure();
+    let done = draft.is_done(slot, pod);
+    let ending = !done && (pod.deleting.is_some() || pod.phase == Phase::Succeeded);
+    let counts = match pod.disruption {
+        Some(_) => draft.job().counts_infrastructure(),
+        // The program ended by itself, and is started again whatever its end was: that is a restart like the kubelet's.
+        None => pod.deleting.is_none(),
+    };
     ending.then_some(Loss { slot, pod, cost: u32::from(counts) })
 }
 
@@ -134,8 +169,9 @@ fn budget_is_over(draft: &Draft<'_>, slots: &[(Slot<'_>, &PodView)], lost: &[Los
         return false;
     };
     let in_place = slots.iter().map(|(slot, pod)| pod.ends_in_place(slot.role.restart));
-    let used = in_place.fold(draft.record.restarts, u32::saturating_add);
-    used.saturating_add(cost_of(draft, lost)) > limit
+    let now = in_place.fold(cost_of(draft, lost), u32::saturating_add);
+    // Where nothing fails, nothing ends, whatever is written about earlier failures.
+    now > 0 && now.saturating_add(draft.record.restarts) > limit
 }
 
 /// True when restarts alone, those of the kubelet among them, are more than the user allowed.
@@ -167,18 +203,28 @@ fn restarts_as_one(draft: &Draft<'_>, lost: &[Loss<'_>]) -> bool {
     })
 }
 
+/// Starts all replicas anew for another reason than a failure. Restarts that the kubelet made stay counted.
+pub(crate) fn start_over(draft: &mut Draft<'_>) {
+    let pods = current_pods(draft);
+    add_in_place(draft, pods.into_iter());
+    draft.record.start_attempt(draft.record.attempt.saturating_add(1));
+}
+
+/// Writes down the restarts in place of pods that go.
+fn add_in_place<'a>(draft: &mut Draft<'_>, pods: impl Iterator<Item = (Slot<'a>, &'a PodView)>) {
+    let in_place = pods.map(|(slot, pod)| pod.restarts_of(slot.role.restart));
+    draft.record.restarts = in_place.fold(draft.record.restarts, u32::saturating_add);
+}
+
 /// Writes down that the pods are lost; the step for replicas deletes and creates.
 fn replace(draft: &mut Draft<'_>, slots: &[(Slot<'_>, &PodView)], lost: &[Loss<'_>]) {
     let cost = cost_of(draft, lost);
+    draft.record.restarts = draft.record.restarts.saturating_add(cost);
     if restarts_as_one(draft, lost) {
-        let in_place = slots.iter().map(|(slot, pod)| pod.restarts_of(slot.role.restart));
-        draft.record.restarts =
-            in_place.fold(draft.record.restarts.saturating_add(cost), u32::saturating_add);
+        add_in_place(draft, slots.iter().copied());
         draft.record.start_attempt(draft.record.attempt.saturating_add(1));
     } else {
-        let in_place = lost.iter().map(|loss| loss.pod.restarts_of(loss.slot.role.restart));
-        draft.record.restarts =
-            in_place.fold(draft.record.restarts.saturating_add(cost), u32::saturating_add);
+        add_in_place(draft, lost.iter().map(|loss| (loss.slot, loss.pod)));
         for loss in lost {
             let next = loss.pod.incarnation.saturating_add(1);
             draft.record.raise(&loss.slot.role.name, loss.slot.index, next);

@@ -6,6 +6,7 @@ use crate::conditions::types;
 use crate::job::add_seconds;
 use crate::plan::{Draft, Flow};
 use crate::pod::Phase;
+use crate::record::Sweep;
 use crate::steps::{ending, waiting};
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
@@ -30,6 +31,8 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let message =
         format!("Job {} has failed because its replicas did not all start within {seconds} s{why}", job.name);
+    // Those that did start hold places that others could use.
+    draft.record.sweep = Sweep::Unended;
     ending::fail(draft, &message);
     Flow::Done
 }

@@ -7,7 +7,7 @@ use crate::action::Why;
 use crate::conditions::{self, is_true, types};
 use crate::plan::{Draft, Flow};
 use crate::report::Notice;
-use crate::steps::extras;
+use crate::steps::{extras, restart};
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     if draft.job().policy.suspend {
@@ -25,7 +25,8 @@ fn suspend(draft: &mut Draft<'_>) {
     // Whatever runs now belongs to the past: after the resume every replica starts anew.
     let past = draft.seen.pods.iter().any(|pod| pod.attempt >= draft.record.attempt);
     if past || !draft.record.finished.is_empty() {
-        draft.record.start_attempt(draft.record.attempt.saturating_add(1));
+        restart::start_over(draft);
+        draft.record.resumed = draft.record.attempt;
     }
     for pod in draft.seen.pods {
         draft.delete_pod(pod, Why::Suspended);

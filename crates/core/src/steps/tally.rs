@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use trainyard_api::RestartPolicy;
+
+use crate::job::{JobView, Slot};
 use crate::pod::{Phase, PodView};
 use crate::record::Record;
 use crate::seen::Seen;
@@ -29,7 +32,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts what is seen.
-    pub(crate) fn count(seen: &Seen<'_>, slots: &Slots<'_>, record: &Record) -> Self {
+    pub(crate) fn count(seen: &Seen<'_>, slots: &Slots<'_>, record: &Record, container: &str) -> Self {
         let mut tally = Self::default();
         for role in &seen.job.roles {
             tally.counts.entry(role.name.clone()).or_default().wanted = role.replicas;
@@ -39,7 +42,7 @@ impl Tally {
             let pod = slots.pod(slot);
             let count = tally.counts.entry(role.clone()).or_default();
             let current = pod.filter(|pod| is_current(pod, record, role, slot.index));
-            let succeeded = current.is_some_and(|pod| pod.phase == Phase::Succeeded);
+            let succeeded = current.is_some_and(|pod| is_done(seen.job, slot, pod, container));
             if succeeded || record.is_finished(role, slot.index) {
                 count.succeeded += 1;
                 tally.succeeded.insert((role.clone(), slot.index));
@@ -49,7 +52,10 @@ impl Tally {
             let stays = current.is_some_and(|pod| pod.deleting.is_none());
             match pod.map(|pod| pod.phase) {
                 Some(Phase::Running) if stays => count.active += 1,
+                // All replicas start anew, or the user suspended the job: what ends now has not failed.
+                Some(_) if pod.is_some_and(|pod| pod.attempt < record.attempt) => {}
                 Some(Phase::Running | Phase::Failed) => count.failed += 1,
+                Some(Phase::Succeeded) if current.is_some() => count.failed += 1,
                 Some(Phase::Pending | Phase::Unknown | Phase::Succeeded) | None => {}
             }
         }
@@ -75,6 +81,13 @@ impl Tally {
     pub fn any_active(&self) -> bool {
         self.counts.values().any(|count| count.active > 0)
     }
+}
+
+/// True when the replica of this pod has done its work and never runs again.
+pub(crate) fn is_done(job: &JobView, slot: Slot<'_>, pod: &PodView, container: &str) -> bool {
+    // Where all replicas restart together it is not the kubelet that starts a container again whatever its end was.
+    let starts_again = slot.role.restart == RestartPolicy::Always && job.restarts_as_one();
+    pod.has_succeeded(container) && !starts_again
 }
 
 /// True when the pod is the one the replica is supposed to have now, not a predecessor.

@@ -8,6 +8,7 @@ use crate::conditions::is_finished;
 use crate::job::add_seconds;
 use crate::plan::{Draft, Flow};
 use crate::pod::{Phase, PodView};
+use crate::record::Sweep;
 use crate::steps::{extras, restart};
 
 /// The smallest deadline a pod can have.
@@ -35,24 +36,36 @@ pub(crate) fn after_end(draft: &mut Draft<'_>) {
 fn clean_up(draft: &mut Draft<'_>) {
     stop_restarts(draft);
     let policy = draft.job().policy.clean;
-    let goes = |phase: Phase| match policy {
+    let goes = |pod: &PodView| match policy {
         CleanPodPolicy::All => true,
-        CleanPodPolicy::Running => !phase.is_over(),
-        CleanPodPolicy::None => false,
+        CleanPodPolicy::Running => !pod.phase.is_over(),
+        CleanPodPolicy::None => is_swept(draft, pod),
     };
-    for pod in draft.seen.pods.iter().filter(|pod| goes(pod.phase)) {
-        draft.delete_pod(pod, Why::CleanUp);
-    }
+    let going: Vec<&PodView> = draft.seen.pods.iter().filter(|pod| goes(pod)).collect();
     // A service without a pod that stays has nobody to lead to, also when its pod went earlier.
-    let stays = |name: &str| draft.seen.pods.iter().any(|pod| *pod.name == *name && !goes(pod.phase));
+    let stays = |name: &str| draft.seen.pods.iter().any(|pod| *pod.name == *name && !goes(pod));
     let idle: Vec<_> = match policy {
         CleanPodPolicy::None => Vec::new(),
         CleanPodPolicy::All | CleanPodPolicy::Running => {
             draft.seen.services.iter().filter(|service| !stays(&service.name)).collect()
         }
     };
+    for pod in going {
+        draft.delete_pod(pod, Why::CleanUp);
+    }
     for service in idle {
         draft.delete_service(service, Why::CleanUp);
+    }
+}
+
+/// Which pods go although the policy keeps them. A pod that has not started would start later and train for nobody.
+fn is_swept(draft: &Draft<'_>, pod: &PodView) -> bool {
+    let is_stray = || draft.slots.strays().iter().any(|stray| stray.uid == pod.uid);
+    match draft.record.sweep {
+        _ if pod.phase == Phase::Pending => true,
+        Sweep::Unstarted => false,
+        Sweep::Beyond => !pod.phase.is_over() && is_stray(),
+        Sweep::Unended => !pod.phase.is_over(),
     }
 }
 

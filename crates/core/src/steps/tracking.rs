@@ -7,7 +7,7 @@
 use crate::action::Action;
 use crate::conditions::is_finished;
 use crate::plan::Draft;
-use crate::pod::{Phase, PodView};
+use crate::pod::PodView;
 use crate::record::Record;
 use crate::steps::tally::is_current;
 
@@ -57,7 +57,7 @@ fn is_settled(draft: &Draft<'_>, pod: &PodView, role: &str, index: u32) -> bool 
     if !is_current(pod, stored, role, index) || !(pod.phase.is_over() || pod.deleting.is_some()) {
         return false;
     }
-    if pod.phase == Phase::Succeeded {
+    if pod.has_succeeded(draft.framework.facts().container) {
         return stored.is_finished(role, index);
     }
     // Nothing follows from its end: otherwise this plan would have raised a number.

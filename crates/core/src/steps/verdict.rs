@@ -5,7 +5,6 @@
 
 use crate::framework::{Verdict, decider};
 use crate::plan::{Draft, Flow};
-use crate::pod::Phase;
 use crate::steps::tally::is_current;
 use crate::steps::{ending, exits};
 
@@ -30,7 +29,7 @@ fn remember_finished(draft: &mut Draft<'_>) {
         let Some(pod) = draft.slots.pod(slot) else {
             continue;
         };
-        if pod.phase == Phase::Succeeded
+        if draft.is_done(slot, pod)
             && is_current(pod, &draft.record, role, slot.index)
             && !draft.record.is_finished(role, slot.index)
         {

@@ -9,6 +9,7 @@
 
 mod causes;
 mod golden;
+mod hostile;
 mod job_gen;
 mod kept;
 mod properties;

@@ -308,15 +308,12 @@ impl World {
         }
         let text = |pointer: &str| child.body.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let label = |key: &str| text(&format!("/metadata/labels/{}", key.replace('/', "~1"))).to_owned();
-        let number = |key: &str| {
-            text(&format!("/metadata/annotations/{}", key.replace('/', "~1"))).parse().unwrap_or(0)
-        };
+        let pointer = |key: &str| format!("/metadata/annotations/{}", key.replace('/', "~1"));
+        let number = |key: &str| text(&pointer(key)).parse().unwrap_or(0);
         let container = ContainerView {
             name: self.framework().facts().container.into(),
-            init: false,
             state: ContainerState::Waiting { reason: None },
-            last: None,
-            restarts: 0,
+            ..ContainerView::default()
         };
         let view = PodView {
             name: child.name.as_str().into(),
@@ -326,16 +323,14 @@ impl World {
             labelled: true,
             attempt: number(labels::ATTEMPT),
             incarnation: number(labels::INCARNATION),
+            used: number(labels::USED),
+            ports: PortBlock::parse(text(&pointer(labels::PORTS))),
             gang: Some(number(labels::GANG_SIZE)).filter(|n| *n > 0),
             tracked: self.options.track_pods,
-            active_deadline: None,
             phase: Phase::Pending,
-            deleting: None,
-            reason: None,
-            disruption: None,
+            created: Some(self.now),
             containers: Box::new([container]),
-            node: None,
-            waits: None,
+            ..PodView::default()
         };
         let job = self.state.job.as_deref();
         let late = job.is_some_and(|job| {
@@ -471,13 +466,34 @@ impl World {
         self.changed();
     }
 
-    /// A user deletes the pod.
+    /// A user deletes the pod, a moment after whatever happened last: in the same second nobody could tell which came first.
     pub(crate) fn delete(&mut self, name: &str) {
+        self.pass(1);
         if let Some(pod) = self.state.pods.get_mut(name) {
             pod.view.deleting.get_or_insert(self.now);
             self.owing.insert(name.to_owned(), false);
             self.changed();
         }
+    }
+
+    /// Something else happens to a pod.
+    pub(crate) fn alter(&mut self, name: &str, change: impl FnOnce(&mut PodView)) {
+        if let Some(pod) = self.state.pods.get_mut(name) {
+            change(&mut pod.view);
+            self.changed();
+        }
+    }
+
+    /// A pod that is being deleted goes on with that; others stay as they are.
+    pub(crate) fn tick_if_deleting(&mut self, name: &str) {
+        if self.state.pods.get(name).is_some_and(|pod| pod.view.deleting.is_some()) {
+            self.tick(name);
+        }
+    }
+
+    /// A user changes the job.
+    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut JobView)) {
+        self.write_job(change);
     }
 
     /// Somebody removes the pod's labels.

@@ -19,7 +19,7 @@ pub(crate) static KIND: Kind = Kind {
     replica_specs: "ringReplicaSpecs",
     framework: "ring",
     selector_in_status: false,
-    closed_replica_types: true,
+    exact_replica_types: true,
     check_spec: check_as::<Spec>,
     wording: |_| Wording {
         qualified: false,

@@ -88,6 +88,7 @@ fn refused(
         deleting: false,
         managed_elsewhere,
         status,
+        judged: false,
         errors,
         pods: &[],
     };

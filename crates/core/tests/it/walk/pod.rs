@@ -163,10 +163,8 @@ impl Pod {
             labelled: true,
             attempt: u32::from(self.age != Age::Past),
             incarnation: u32::from(self.age == Age::Current),
-            gang: None,
-            tracked: false,
-            active_deadline: None,
             phase,
+            created: at(EARLY),
             deleting: match self.asked {
                 Asked::Never => None,
                 Asked::WhileItLived | Asked::ByDisruption => at(EARLY),
@@ -180,13 +178,11 @@ impl Pod {
             disruption: (self.asked == Asked::ByDisruption).then(|| "PreemptionByScheduler".into()),
             containers: Box::new([ContainerView {
                 name: container.into(),
-                init: false,
                 state,
-                last: None,
                 restarts: self.restarts.into(),
+                ..ContainerView::default()
             }]),
-            node: None,
-            waits: None,
+            ..PodView::default()
         }
     }
 }

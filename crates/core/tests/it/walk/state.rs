@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use trainyard_api::{Condition, JobStatus};
 use trainyard_core::conditions::{is_finished, is_true, stamp, types};
 use trainyard_core::framework::decider;
-use trainyard_core::invalid::{InvalidJob, plan_invalid};
+use trainyard_core::invalid::plan_broken;
 use trainyard_core::*;
 
 use super::REPLICAS;
@@ -163,15 +163,6 @@ impl Job {
     }
 
     fn plan(&self, job: &JobView, pods: &[PodView], broken: bool, now: Timestamp) -> Plan {
-        if broken {
-            let error = FieldError::required("spec.x", "must be there");
-            let (namespace, name, status) = (&*job.namespace, &*job.name, &job.status);
-            let (deleting, managed_elsewhere) = (false, false);
-            let errors = &[error];
-            let kind = job.kind;
-            let job = InvalidJob { kind, namespace, name, deleting, managed_elsewhere, status, errors, pods };
-            return plan_invalid(&job, now);
-        }
         let seen = Seen {
             job,
             pods,
@@ -184,6 +175,10 @@ impl Job {
             options: &self.options,
             now,
         };
+        if broken {
+            let errors = [FieldError::required("spec.x", "must be there")];
+            return plan_broken(self.framework, &seen, &errors);
+        }
         plan(self.framework, &seen)
     }
 }

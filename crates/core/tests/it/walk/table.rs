@@ -48,11 +48,6 @@ const ROWS: &[Row] = &[
     ("Created ~ Restarting", "Created ~ Restarting=False Failed", "as from Running"),
     ("Created ~ Restarting", "Created Restarting=False Suspended", "`suspend` became true"),
     ("Created * Suspended", "Created * Suspended=False", "`suspend` became false"),
-    (
-        "Created * Suspended",
-        "Created Suspended=False Restarting",
-        "likewise, and pods from before have not ended yet",
-    ),
     ("Created * Suspended", "Created * Suspended Failed", "its spec became invalid, and no pod lives"),
     ("Created * Suspended=False", "Created Suspended=False Running", "the deciding replica runs"),
     (
