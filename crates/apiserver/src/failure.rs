@@ -463,7 +463,9 @@ impl From<BackendError> for Failure {
         match error {
             // What is wrong, and what helps, first: this is for the person in front of the machine.
             BackendError::Full(_) => Self::new(500, "InternalError", error.to_string()),
-            BackendError::Newer { .. } | BackendError::Storage(_) => Self::internal(error),
+            BackendError::Newer { .. } | BackendError::Damaged { .. } | BackendError::Storage(_) => {
+                Self::internal(error)
+            }
         }
     }
 }

@@ -87,6 +87,14 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A backup cannot be used.
+    #[error("cannot use the backup {}: {why}. Nothing was changed; use another backup", path.display())]
+    BadBackup {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A certificate cannot be made.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),

@@ -20,6 +20,7 @@ mod machine;
 mod operator;
 pub mod pki;
 mod readiness;
+mod rescue;
 mod roles;
 pub mod schema;
 mod socket;
@@ -39,12 +40,14 @@ use trainyard_core::Catalog;
 use trainyard_node::{Node, NodeLogs, NodeMetrics};
 use trainyard_operator::Health;
 
+pub use trainyard_apiserver::store::journal::{CHECK_THREAD, Salvaged};
 pub use trainyard_apiserver::yaml;
 
 pub use self::data_dir::{DataDir, VERSION, lock_file};
 pub use self::error::Error;
 pub use self::leader::Leadership;
 pub use self::operator::{OperatorRole, operator_on};
+pub use self::rescue::{begin_backup, complete_backup, lost_objects_file};
 pub use self::socket::Socket;
 pub use self::webhook::Webhooks;
 
@@ -255,7 +258,7 @@ fn server_options(
     let (clock, ready) = (Arc::clone(&options.clock), readiness.clone());
     let mut server = Server::options().clock(move || clock()).ready(move || ready.check());
     if let Store::In(dir) = &options.store {
-        let backend = trainyard_apiserver::store::journal::Journal::open(&dir.path().join("objects.redb"))?;
+        let backend = trainyard_apiserver::store::journal::Journal::open(&dir.objects())?;
         server = server.backend(backend);
     }
     if let Some(pki) = pki {

@@ -3,6 +3,7 @@
 //! ```text
 //! pods/<uid>/
 //!   pod.json                      whose directory this is
+//!   set-aside                     its object was lost, so its containers go on
 //!   work/                         where containers start, unless they say otherwise
 //!   volumes/<name>/               emptyDir, ConfigMaps, Secrets
 //!   containers/<name>/<run>/      the shim's: spec.json, state, log
@@ -168,6 +169,19 @@ impl Disk {
         if let Err(error) = secrets::scrub(&self.pod(uid)) {
             tracing::warn!(uid, %error, "cannot remove what may hold secrets of a pod that has ended");
         }
+    }
+
+    /// Notes that a pod is unknown because objects were lost: its containers are not ours to end.
+    pub(crate) fn set_aside(&self, uid: &str) -> io::Result<()> {
+        fs::write(self.aside(uid), "")
+    }
+
+    pub(crate) fn is_aside(&self, uid: &str) -> bool {
+        self.aside(uid).exists()
+    }
+
+    fn aside(&self, uid: &str) -> PathBuf {
+        self.pod(uid).join("set-aside")
     }
 
     /// Removes a pod's directory with its logs.

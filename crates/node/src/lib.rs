@@ -10,6 +10,7 @@
 //! `runtime`, the runtime to shims.
 
 mod account;
+mod aside;
 pub mod demand;
 mod disk;
 mod ending;

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::aside;
 use crate::events::{self, Events};
 use crate::files::blocking;
 use crate::leftovers::Leftovers;
@@ -308,9 +309,17 @@ impl Manager {
     /// The directories were found before: a pod that came since is not among them.
     fn end_strays(&self, found: &[String]) {
         let known = |uid: &&String| self.pods.contains_key(*uid) || self.odd.contains(*uid);
-        for uid in found.iter().filter(|uid| !known(uid)) {
-            self.end(uid);
-        }
+        let strays: Vec<String> = found.iter().filter(|uid| !known(uid)).cloned().collect();
+        let shared = Arc::clone(&self.shared);
+        self.shared.spawn(async move {
+            let of = Arc::clone(&shared);
+            let ending = blocking(move || aside::to_be_ended(&of, strays)).await;
+            let ending = ending.iter().map(|uid| async {
+                let lane = shared.files.lane();
+                shared.end_pod(uid, &lane).await;
+            });
+            futures::future::join_all(ending).await;
+        });
         let idle = |uid: &&String| self.pods.get(*uid).is_some_and(|known| known.worker.is_none());
         let (ended, shared): (Vec<String>, _) =
             (found.iter().filter(idle).cloned().collect(), Arc::clone(&self.shared));

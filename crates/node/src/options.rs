@@ -45,6 +45,9 @@ pub struct Options {
     pub log: LogRules,
     /// How much is kept of what pods leave that are gone.
     pub keep: Keep,
+    /// While this file is there, containers of pods that the API does not know are set aside and not ended: objects were
+    /// lost, not deleted. The node removes the file when it has done so.
+    pub lost_objects: PathBuf,
     /// Where programs on this machine reach the API; without it no pod has a token for it.
     pub api: Option<SocketAddr>,
     /// What the time is.

@@ -2,6 +2,7 @@
 
 mod access;
 mod apply;
+mod backup;
 mod body;
 mod continued;
 mod create;
@@ -142,11 +143,12 @@ async fn route(
     match path::parse(parts.uri.path()) {
         Path::Unknown => not_there(&app.catalog(), parts.uri.path()),
         Path::OpenId { keys } => Ok(open_id(&app, &parts, keys)),
-        Path::Discovery(_) | Path::OpenApi(_) if !reads => Err(Failure::verb_not_allowed()),
+        Path::Discovery(_) | Path::OpenApi(_) | Path::Backup if !reads => Err(Failure::verb_not_allowed()),
         Path::Discovery(page) => match discovery::answer(&app, &page, (&query, asked), &parts)? {
             Some(answer) => Ok(reply::discovery(answer)),
             None => not_there(&app.catalog(), parts.uri.path()),
         },
+        Path::Backup => Ok(backup::answer(&app)),
         Path::OpenApi(document) => Ok(openapi::answer(&app, &document, &query, &parts.headers)),
         Path::Resource(target) => {
             let request = Request::from_parts(parts, body);

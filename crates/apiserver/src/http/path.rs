@@ -15,6 +15,8 @@ pub(crate) enum Path {
         keys: bool,
     },
     OpenApi(Document),
+    /// All objects, for a backup.
+    Backup,
     Unknown,
 }
 
@@ -66,6 +68,7 @@ pub(crate) fn parse(path: &str) -> Path {
         ["openapi", "v3"] => Path::OpenApi(Document::V3Root),
         ["openapi", "v3", "api", version] => document("", version),
         ["openapi", "v3", "apis", group, version] => document(group, version),
+        ["trainyard", "backup"] => Path::Backup,
         ["version"] => Path::Discovery(Page::Version),
         ["api"] => Path::Discovery(Page::CoreVersions),
         ["apis"] => Path::Discovery(Page::Groups),

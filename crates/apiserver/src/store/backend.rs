@@ -40,6 +40,18 @@ pub enum BackendError {
         /// Newest version this binary reads.
         known: u64,
     },
+    /// What is stored cannot be relied on. Nothing was changed.
+    #[error(
+        "the objects in {directory} are damaged: {what}. Nothing was changed. Restore a backup with `trainyard \
+         restore`, or start `trainyard up --salvage`: it keeps the damaged files, goes on with every object that can \
+         be read, and lists those that cannot"
+    )]
+    Damaged {
+        /// Where the files are.
+        directory: String,
+        /// What is wrong, and with which file.
+        what: String,
+    },
     /// There is no space left; nothing of the batch was committed, and the next one may be if space is freed.
     #[error("the data directory is full ({0}): free some space; nothing that was acknowledged is lost")]
     Full(String),

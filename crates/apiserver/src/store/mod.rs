@@ -5,8 +5,13 @@
 //! together with all others that came meanwhile (group commit), and becomes visible when that commit is durable.
 
 pub mod backend;
+pub mod backup;
 mod commit;
 mod draft;
+#[cfg(test)]
+mod faulty;
+mod files;
+mod identity;
 pub mod journal;
 mod key;
 pub mod memory;
@@ -160,6 +165,12 @@ impl Store {
     /// Every object of every table. For the controllers' first look.
     pub fn everything(&self) -> Vec<Arc<Stored>> {
         self.shared.read().tables.values().flat_map(table::Table::all).cloned().collect()
+    }
+
+    /// Every object as it is at one revision, and that revision.
+    pub fn snapshot(&self) -> (u64, Vec<Arc<Stored>>) {
+        let state = self.shared.read();
+        (state.published, state.tables.values().flat_map(table::Table::all).cloned().collect())
     }
 
     /// Events of a table after a revision, and the revision up to which the answer is complete.

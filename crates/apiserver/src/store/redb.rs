@@ -2,17 +2,23 @@
 //! another.
 
 mod format;
+pub(super) mod inspect;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
+mod value;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 
+pub(super) use self::format::{FORMAT, Head};
 use super::backend::{Backend, BackendError, Loaded, Write};
+use super::files::{Files, Owned};
+use super::identity::Identity;
 
 /// `format` and `revision`.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -45,7 +51,7 @@ struct State {
     signed: bool,
 }
 
-/// A stored object: revision of its last write, stored JSON.
+/// A stored object: revision of its last write, stored JSON with its checksum.
 type Stored = (u64, Vec<u8>);
 
 /// What a batch overwrote.
@@ -61,27 +67,43 @@ impl std::fmt::Debug for Redb {
 }
 
 impl Redb {
-    /// Opens the file, and creates it and its directory (readable by the owner only) when they are missing.
+    /// Opens the file, and creates it and its directory (readable by the owner only) when they are missing. A new one, and
+    /// one of an older format, has to be [filled](Self::fill) before anything else.
     ///
     /// # Errors
     /// [`BackendError::Newer`] when a newer binary wrote it, [`BackendError::Storage`] when it cannot be opened, is
     /// damaged, or is open in another process, [`BackendError::Full`] when a new one finds no space.
-    pub(super) fn open(path: &Path) -> Result<Self, BackendError> {
-        create_directory(path).map_err(|e| failed(path, &e))?;
+    pub(super) fn open(files: Arc<dyn Files>, path: &Path) -> Result<Self, BackendError> {
         let file = path.to_owned();
-        let this = Self::with(
-            path,
-            Box::new(move || Builder::new().set_cache_size(CACHE).create_file(open_file(&file)?)),
-        )?;
+        let open =
+            move || Builder::new().set_cache_size(CACHE).create_with_backend(Owned(files.create(&file)?));
+        let this = Self { open: Box::new(open), path: path.to_owned(), state: Mutex::new(State::default()) };
+        this.ready(&mut this.lock())?;
         this.compact()?;
         Ok(this)
     }
 
-    /// The last revision that was written.
-    pub(super) fn revision(&self) -> Result<u64, BackendError> {
+    /// Writes everything anew, in one transaction.
+    pub(super) fn fill<'a>(
+        &self,
+        identity: Identity,
+        revision: u64,
+        objects: impl IntoIterator<Item = (&'a str, u64, &'a [u8])>,
+    ) -> Result<(), BackendError> {
         let mut state = self.lock();
         let database = self.ready(&mut state)?;
-        revision(database).map_err(|error| {
+        let filled = format::fill(database, identity, revision, objects);
+        filled.map_err(|error| {
+            state.database = None;
+            failed(&self.path, &error)
+        })
+    }
+
+    /// Notes that the journal of this file is complete.
+    pub(super) fn set_journaled(&self) -> Result<(), BackendError> {
+        let mut state = self.lock();
+        let database = self.ready(&mut state)?;
+        format::set_journaled(database).map_err(|error| {
             state.database = None;
             failed(&self.path, &error)
         })
@@ -112,14 +134,6 @@ impl Redb {
         Err(failed(&self.path, &error))
     }
 
-    fn with(path: &Path, open: Opener) -> Result<Self, BackendError> {
-        let this = Self { open, path: path.to_owned(), state: Mutex::new(State::default()) };
-        let mut state = this.lock();
-        this.ready(&mut state)?;
-        drop(state);
-        Ok(this)
-    }
-
     /// A panic while the lock was held leaves nothing half done that `ready` does not mend.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -130,9 +144,10 @@ impl Redb {
         let database = match state.database.take() {
             Some(database) => database,
             None => {
-                let database = (self.open)().map_err(|e| self.cannot_open(e))?;
-                format::check(&database).map_err(|e| e.into_backend(&self.path))?;
-                database
+                // The file was looked at before, but a disk can answer differently the next time.
+                let opened = catch_unwind(AssertUnwindSafe(|| (self.open)()));
+                let opened = opened.map_err(|_| BackendError::Storage("the object store panicked".into()))?;
+                opened.map_err(|e| self.cannot_open(e))?
             }
         };
         if let Some(undo) = &state.undo {
@@ -144,13 +159,7 @@ impl Redb {
 
     fn cannot_open(&self, error: DatabaseError) -> BackendError {
         match error {
-            DatabaseError::DatabaseAlreadyOpen => {
-                let directory = self.path.parent().unwrap_or(&self.path);
-                BackendError::Storage(format!(
-                    "the data directory {} is in use by another process",
-                    directory.display()
-                ))
-            }
+            DatabaseError::DatabaseAlreadyOpen => in_use(&self.path),
             other => failed(&self.path, &other),
         }
     }
@@ -183,11 +192,12 @@ impl Backend for Redb {
     fn load(&self) -> Result<Loaded, BackendError> {
         let mut state = self.lock();
         let database = self.ready(&mut state)?;
-        read_all(database).map_err(|e| {
+        let read = read_all(database).map_err(|e| {
             // The handle may be unusable now; the next call opens the file again.
             state.database = None;
             failed(&self.path, &e)
-        })
+        })?;
+        read.map_err(|key| damaged(&self.path, format!("{key} cannot be read")))
     }
 
     fn commit(&self, batch: &[Write]) -> Result<(), BackendError> {
@@ -200,6 +210,16 @@ impl Backend for Redb {
     fn blocks(&self) -> bool {
         true
     }
+}
+
+fn in_use(path: &Path) -> BackendError {
+    let directory = path.parent().unwrap_or(path);
+    BackendError::Storage(format!("the data directory {} is in use by another process", directory.display()))
+}
+
+pub(super) fn damaged(path: &Path, what: impl Into<String>) -> BackendError {
+    let directory = path.parent().unwrap_or(path);
+    BackendError::Damaged { directory: directory.display().to_string(), what: what.into() }
 }
 
 pub(super) fn failed(path: &Path, error: &(dyn std::error::Error + 'static)) -> BackendError {
@@ -227,23 +247,27 @@ fn revision(database: &Database) -> Result<u64, redb::Error> {
     Ok(database.begin_read()?.open_table(META)?.get("revision")?.map_or(0, |v| v.value()))
 }
 
-fn read_all(database: &Database) -> Result<Loaded, redb::Error> {
+/// Everything, or the key of an object that is not what was written.
+fn read_all(database: &Database) -> Result<Result<Loaded, String>, redb::Error> {
     let transaction = database.begin_read()?;
     let revision = transaction.open_table(META)?.get("revision")?.map_or(0, |v| v.value());
     let table = transaction.open_table(OBJECTS)?;
     let mut objects = Vec::new();
     for entry in table.iter()? {
         let (key, value) = entry?;
-        let (revision, bytes) = value.value();
-        objects.push((key.value().to_owned(), revision, Bytes::copy_from_slice(bytes)));
+        let (revision, sealed) = value.value();
+        let Some(json) = value::open(key.value(), revision, sealed) else {
+            return Ok(Err(key.value().to_owned()));
+        };
+        objects.push((key.value().to_owned(), revision, Bytes::copy_from_slice(json)));
     }
-    Ok(Loaded { revision, objects })
+    Ok(Ok(Loaded { revision, objects }))
 }
 
 /// One transaction for the batch. What it overwrites goes to `undo` first.
 fn write(database: &Database, batch: &[Write], sign: bool, undo: &mut Undo) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
-    transaction.set_durability(Durability::Immediate)?;
+    format::make_durable(&mut transaction)?;
     {
         let mut meta = transaction.open_table(META)?;
         let mut objects = transaction.open_table(OBJECTS)?;
@@ -252,7 +276,10 @@ fn write(database: &Database, batch: &[Write], sign: bool, undo: &mut Undo) -> R
         for write in batch {
             let key = write.key.as_str();
             let old = match &write.value {
-                Some(value) => objects.insert(key, (write.revision, value.as_ref()))?,
+                Some(json) => {
+                    let sealed = value::seal(key, write.revision, json);
+                    objects.insert(key, (write.revision, sealed.as_slice()))?
+                }
                 None => objects.remove(key)?,
             };
             let old = old.map(|old| {
@@ -279,7 +306,7 @@ fn take_back(database: &Database, undo: &Undo) -> Result<(), redb::Error> {
         return Ok(());
     }
     let mut transaction = database.begin_write()?;
-    transaction.set_durability(Durability::Immediate)?;
+    format::make_durable(&mut transaction)?;
     {
         transaction.open_table(META)?.insert("revision", undo.revision)?;
         let mut objects = transaction.open_table(OBJECTS)?;
@@ -306,31 +333,4 @@ fn shrink(database: &mut Database, size: u64) -> Result<bool, redb::Error> {
     }
     database.compact()?;
     Ok(true)
-}
-
-/// The objects include secrets, so the directory is for the owner only.
-fn create_directory(path: &Path) -> std::io::Result<()> {
-    let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) else {
-        return Ok(());
-    };
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
-}
-
-pub(super) fn open_file(path: &Path) -> std::io::Result<File> {
-    let new = !path.exists();
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    #[cfg(unix)]
-    if new && let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
-        // A file whose name is not on disk is lost with the power, however well it was written.
-        File::open(directory)?.sync_all()?;
-    }
-    Ok(file)
 }

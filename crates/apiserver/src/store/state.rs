@@ -93,8 +93,11 @@ impl State {
     pub(super) fn load(loaded: Loaded, window: usize) -> Result<Self, BackendError> {
         let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
         for (text, revision, bytes) in loaded.objects {
-            let unreadable =
-                |why: String| BackendError::Storage(format!("object {text:?} is unreadable: {why}"));
+            let unreadable = |why: String| {
+                BackendError::Storage(format!(
+                    "object {text:?} is unreadable: {why}. Start `trainyard up --salvage` to go on without it"
+                ))
+            };
             let mut key = Key::decode(&text).ok_or_else(|| unreadable("not a key".into()))?;
             if let Some((table, _)) = tables.get_key_value(key.table()) {
                 key = Key::new(table, key.namespace(), key.name());

@@ -77,6 +77,7 @@ impl MachineArgs {
             open_files: trainyard_node::raise_open_files(),
             log: self.log_rules()?,
             keep: self.keep()?,
+            lost_objects: trainyard_host::lost_objects_file(root),
             api: None,
             clock: trainyard_operator::system_clock(),
         })

@@ -32,6 +32,10 @@ pub(crate) struct Args {
     /// `PATH=/opt/venv/bin:$(PATH)`. May be given more than once.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
+    /// If objects in the data directory are damaged, go on with those that can be read, and list what cannot. The damaged
+    /// files are kept. Containers whose pods are lost go on.
+    #[arg(long)]
+    salvage: bool,
     #[command(flatten)]
     machine: MachineArgs,
 }
@@ -61,6 +65,9 @@ async fn up(args: Args) -> anyhow::Result<()> {
     args.machine.check()?;
     let path = places::data_dir(args.data_dir.clone())?;
     let dir = DataDir::open(&path)?;
+    if args.salvage {
+        salvage(&dir)?;
+    }
     let path = dir.path().to_owned();
     let socket = Socket { port: args.port, dir: path.clone() };
     let kubeconfig = socket.kubeconfig();
@@ -111,6 +118,22 @@ async fn up(args: Args) -> anyhow::Result<()> {
     host.wait().await?;
     say_what_goes_on(&path, args.orphans_after);
     Ok(())
+}
+
+/// Brings back what can be read, and says what cannot.
+fn salvage(dir: &DataDir) -> anyhow::Result<()> {
+    let Some(salvaged) = dir.salvage()? else {
+        return crate::print("nothing in the data directory is damaged\n");
+    };
+    let kept = salvaged.kept_in.display();
+    let mut text = format!("brought back {} object(s); the damaged files are in {kept}\n", salvaged.objects);
+    if salvaged.lost.is_empty() {
+        text.push_str("nothing was lost\n");
+    }
+    for lost in &salvaged.lost {
+        text.push_str(&format!("lost: {lost}\n"));
+    }
+    crate::print(&text)
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

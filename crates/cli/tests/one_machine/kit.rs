@@ -48,6 +48,13 @@ impl Up {
         self.until_ready().await;
     }
 
+    /// Starts it again with `--salvage`, this once.
+    pub(crate) async fn salvage(&mut self) {
+        let args = [self.args.as_slice(), &["--salvage".to_owned()]].concat();
+        self.child = spawn(&self.dir, &args);
+        self.until_ready().await;
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

@@ -19,5 +19,6 @@ mod limits;
 mod orphans;
 mod pods;
 mod reach;
+mod rescue;
 mod run;
 mod up;

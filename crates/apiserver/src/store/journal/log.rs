@@ -1,35 +1,109 @@
 //! One file of the journal: batches in the order in which they were answered.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::unix::fs::FileExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::record;
-use crate::store::backend::Write;
-use crate::store::redb::open_file;
+use super::record::{self, Record};
+use crate::store::backend::BackendError;
+use crate::store::files::{Files, Medium, read_all};
+use crate::store::identity::Identity;
+use crate::store::redb::failed;
+
+/// The first bytes of a log of layout 3. They are never written again.
+const MAGIC: &[u8; 8] = b"TYLOG 3\n";
+/// Magic, identity, checksum over both.
+const TITLE: usize = 8 + Identity::LENGTH + 4;
+/// Where the seal stands: a revision, and a checksum over identity and revision.
+const SEAL: u64 = 32;
+/// Where the first record stands.
+pub(super) const START: u64 = 64;
 
 /// One file of the journal. It is used again from its beginning when all that is in it is in the object store too: what
 /// is behind the last record may be anything.
 pub(super) struct Log {
     pub(super) path: PathBuf,
-    file: File,
+    file: Medium,
     /// Where the next record belongs.
     end: u64,
     /// A batch that failed may be in the file all the same, behind the end.
     tainted: bool,
 }
 
+/// What a log holds.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Every record of the store, wherever it stands.
+    pub(super) records: Vec<Record>,
+    /// Up to here writes were answered, in either log.
+    pub(super) sealed: u64,
+}
+
+/// The bytes of a log; none if there is no file.
+pub(super) fn read(files: &dyn Files, path: &Path) -> Result<Bytes, BackendError> {
+    let file = files.existing(path).map_err(|error| failed(path, &error))?;
+    let bytes = file.map_or_else(|| Ok(Vec::new()), |file| read_all(&*file));
+    bytes.map(Bytes::from).map_err(|error| failed(path, &error))
+}
+
+fn sum(parts: &[&[u8]]) -> [u8; 4] {
+    let mut sum = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| sum.update(part));
+    sum.finalize().to_le_bytes()
+}
+
+/// The store that a log belongs to, if it says so.
+pub(super) fn owner(log: &[u8]) -> Option<Identity> {
+    let rest = log.strip_prefix(MAGIC)?;
+    let (identity, rest) = rest.split_first_chunk::<{ Identity::LENGTH }>()?;
+    let (found, _) = rest.split_first_chunk::<4>()?;
+    (sum(&[MAGIC, identity]) == *found).then(|| Identity::from_bytes(*identity))
+}
+
+/// What a log holds of a store.
+pub(super) fn contents(identity: &Identity, log: &Bytes) -> Contents {
+    let start = usize::try_from(START).unwrap_or(usize::MAX);
+    let mut records = record::scan(identity, &log.slice(start.min(log.len())..));
+    records.iter_mut().for_each(|record| record.end += start);
+    Contents { records, sealed: sealed(identity, log).unwrap_or(0) }
+}
+
+fn sealed(identity: &Identity, log: &[u8]) -> Option<u64> {
+    let rest = log.get(usize::try_from(SEAL).ok()?..)?;
+    let (revision, rest) = rest.split_first_chunk::<8>()?;
+    let (found, _) = rest.split_first_chunk::<4>()?;
+    (sum(&[identity.bytes(), revision]) == *found).then(|| u64::from_le_bytes(*revision))
+}
+
 impl Log {
-    /// Opens a file and reads what is in it, which is whatever has a revision above this one.
-    pub(super) fn open(path: &Path, above: u64) -> io::Result<(Self, Vec<Write>)> {
-        let file = open_file(path)?;
-        let (mut bytes, length) = (Vec::new(), file.metadata()?.len());
-        (&file).take(length).read_to_end(&mut bytes)?;
-        let (writes, end) = replay(&bytes.into(), above);
-        Ok((Self { path: path.to_owned(), file, end, tainted: false }, writes))
+    /// Opens a log that was read before; the next record belongs at this place.
+    pub(super) fn open(files: &dyn Files, path: &Path, end: u64) -> Result<Self, BackendError> {
+        let file = files.create(path).map_err(|error| failed(path, &error))?;
+        Ok(Self { path: path.to_owned(), file, end: end.max(START), tainted: false })
+    }
+
+    /// Makes a log, with nothing in it, whatever the file held.
+    pub(super) fn create(
+        files: &dyn Files,
+        path: &Path,
+        identity: &Identity,
+        answered: u64,
+    ) -> Result<Self, BackendError> {
+        let mut log = Self::open(files, path, START)?;
+        let mut title = Vec::with_capacity(TITLE);
+        title.extend_from_slice(MAGIC);
+        title.extend_from_slice(identity.bytes());
+        title.extend_from_slice(&sum(&[MAGIC, identity.bytes()]));
+        let written = log
+            .file
+            .set_len(0)
+            .and_then(|()| log.file.set_len(START))
+            .and_then(|()| log.file.write(0, &title))
+            .and_then(|()| log.seal(identity, answered))
+            .and_then(|()| log.file.sync_data());
+        written.map_err(|error| failed(path, &error))?;
+        Ok(log)
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -40,11 +114,11 @@ impl Log {
     /// store took nothing for a while, gives its space back.
     pub(super) fn restart(&mut self, usual: u64) {
         if self.end > usual.saturating_mul(4)
-            && let Err(error) = self.file.set_len(0)
+            && let Err(error) = self.file.set_len(START)
         {
             tracing::warn!(%error, path = %self.path.display(), "cannot give the space of a long journal back");
         }
-        self.end = 0;
+        self.end = START;
     }
 
     /// Makes a record durable.
@@ -52,7 +126,7 @@ impl Log {
         if self.tainted {
             self.blank()?;
         }
-        let written = self.file.write_all_at(record, self.end).and_then(|()| self.file.sync_data());
+        let written = self.file.write(self.end, record).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
             // It may be there, in whole or in part, and whoever waits for it is told that it is not.
             self.tainted = true;
@@ -65,10 +139,21 @@ impl Log {
         Ok(())
     }
 
+    /// Notes that writes up to a revision are answered, in the log that takes none of them: a log that is cut off, or whose
+    /// last record is damaged, does not say so itself. It is not synced: when it is lost, only the notice is.
+    pub(super) fn seal(&mut self, identity: &Identity, answered: u64) -> io::Result<()> {
+        let revision = answered.to_le_bytes();
+        let mut seal = [0; 12];
+        let (number, check) = seal.split_at_mut(8);
+        number.copy_from_slice(&revision);
+        check.copy_from_slice(&sum(&[identity.bytes(), &revision]));
+        self.file.write(SEAL, &seal)
+    }
+
     /// A record that was written, and of which it was said that it was not.
     #[cfg(test)]
     pub(super) fn taint(&mut self, record: &[u8]) {
-        self.file.write_all_at(record, self.end).unwrap();
+        self.file.write(self.end, record).unwrap();
         self.tainted = true;
     }
 
@@ -79,19 +164,4 @@ impl Log {
         self.tainted = false;
         Ok(())
     }
-}
-
-/// Reads records as long as they are whole and each is newer than the one before. What follows is older: it was written
-/// the last time that the file was used.
-fn replay(log: &Bytes, above: u64) -> (Vec<Write>, u64) {
-    let (mut writes, mut at, mut last) = (Vec::new(), 0, 0);
-    while let Some((batch, length)) = record::decode(log, at) {
-        let Some(first) = batch.first().map(|write| write.revision).filter(|first| *first > last) else {
-            break;
-        };
-        last = batch.last().map_or(first, |write| write.revision);
-        writes.extend(batch.into_iter().filter(|write| write.revision > above));
-        at += length;
-    }
-    (writes, at as u64)
 }

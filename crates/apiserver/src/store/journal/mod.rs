@@ -3,10 +3,20 @@
 //!
 //! There are two logs. One takes writes; when it is long enough the other takes over, and a thread puts what is in the
 //! first into the object store. What the store has is known by its revision, so that the logs need no word about it: at
-//! the next start all that is newer is read from them.
+//! the next start all that is newer is read from them. Records name the one before them, so that none can be missing
+//! unnoticed.
 
+pub(super) mod batch;
+mod chain;
+#[cfg(test)]
+mod faults;
 mod log;
-mod record;
+mod old;
+mod opening;
+pub(super) mod record;
+#[cfg(test)]
+mod rescue_tests;
+mod salvage;
 #[cfg(test)]
 mod tests;
 
@@ -17,10 +27,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use self::log::Log;
+use self::opening::{JournalStart, Start, merged};
+pub use self::salvage::{Salvaged, restore, salvage};
 use super::backend::{Backend, BackendError, Loaded, Write};
+use super::files::{Files, Machine};
+use super::identity::Identity;
+pub use super::redb::inspect::THREAD as CHECK_THREAD;
 use super::redb::{Redb, failed};
 
 /// A log of this size is put into the object store. Larger ones take more memory, and time at the next start; smaller
@@ -39,6 +52,7 @@ pub struct Journal {
 
 struct Shared {
     store: Redb,
+    identity: Identity,
     /// A log of this size is put into the object store.
     long: u64,
     state: Mutex<State>,
@@ -57,6 +71,10 @@ struct State {
     /// Whether the object store says that a journal belongs to it.
     signed: bool,
     ending: bool,
+    /// The last revision that was answered.
+    reached: u64,
+    /// What was found at the start, until it is asked for or changed.
+    loaded: Option<Loaded>,
     /// The record that is being made.
     buffer: Vec<u8>,
 }
@@ -75,34 +93,23 @@ impl Journal {
     /// Opens the object store in this file, and its journal beside it; creates what is missing.
     ///
     /// # Errors
-    /// [`BackendError::Newer`] when a newer binary wrote it, [`BackendError::Storage`] when it or its journal cannot be
-    /// opened, is damaged, or is open in another process, [`BackendError::Full`] when a new one finds no space.
+    /// [`BackendError::Newer`] when a newer binary wrote it, [`BackendError::Damaged`] when something that was written is
+    /// not there, [`BackendError::Storage`] when it or its journal cannot be opened, or is open in another process,
+    /// [`BackendError::Full`] when a new one finds no space.
     pub fn open(path: &Path) -> Result<Self, BackendError> {
-        Self::with(path, LONG)
+        Self::with(Arc::new(Machine), path, LONG)
     }
 
-    fn with(path: &Path, long: u64) -> Result<Self, BackendError> {
-        let store = Redb::open(path)?;
-        let known = store.revision()?;
-        let open = |log: usize| {
-            let path = path_of(path, log);
-            Log::open(&path, known).map_err(|error| failed(&path, &error))
-        };
-        let ((first, mut writes), (second, more)) = (open(0)?, open(1)?);
-        let newest = |writes: &[Write]| writes.last().map_or(0, |write| write.revision);
-        let active = usize::from(newest(&more) > newest(&writes));
-        writes.extend(more);
-        writes.sort_by_key(|write| write.revision);
-        let state = State {
-            logs: [first, second],
-            active,
-            fresh: Vec::new(),
-            moving: Arc::new(writes),
-            signed: false,
-            ending: false,
-            buffer: Vec::new(),
-        };
-        let shared = Arc::new(Shared { store, long, state: Mutex::new(state), bell: Condvar::new() });
+    fn with(files: Arc<dyn Files>, path: &Path, long: u64) -> Result<Self, BackendError> {
+        let start = opening::look(&*files, path)?.start(path)?;
+        if start.unborn {
+            let file = files.create(path).map_err(|error| failed(path, &error))?;
+            file.set_len(0).map_err(|error| failed(path, &error))?;
+        }
+        let store = Redb::open(Arc::clone(&files), path)?;
+        let (identity, state) = prepare(&*files, path, &store, start)?;
+        let shared =
+            Arc::new(Shared { store, identity, long, state: Mutex::new(state), bell: Condvar::new() });
         // The disk may be full: then all of this stays where it is, and is tried again.
         if !shared.lock().moving.is_empty() {
             shared.try_move();
@@ -117,6 +124,46 @@ impl Journal {
         };
         Ok(Self { shared, mover: Some(mover) })
     }
+}
+
+/// Opens the logs, or makes them, and whatever else a new store or one of an older layout needs.
+fn prepare(
+    files: &dyn Files,
+    path: &Path,
+    store: &Redb,
+    start: Start,
+) -> Result<(Identity, State), BackendError> {
+    let Start { identity, loaded, journal, .. } = start;
+    let paths = [path_of(path, 0), path_of(path, 1)];
+    let (logs, active, writes) = match journal {
+        JournalStart::Make { fill } => {
+            if fill {
+                let objects = loaded.objects.iter().map(|(key, revision, json)| (&**key, *revision, &**json));
+                store.fill(identity, loaded.revision, objects)?;
+            }
+            let make = |path: &PathBuf| Log::create(files, path, &identity, loaded.revision);
+            let [first, second] = paths.each_ref().map(make);
+            let logs = [first?, second?];
+            store.set_journaled()?;
+            (logs, 0, Vec::new())
+        }
+        JournalStart::Use { writes, ends: [first, second], active } => {
+            let [a, b] = &paths;
+            ([Log::open(files, a, first)?, Log::open(files, b, second)?], active, writes)
+        }
+    };
+    let state = State {
+        logs,
+        active,
+        fresh: Vec::new(),
+        moving: Arc::new(writes),
+        signed: false,
+        ending: false,
+        reached: loaded.revision,
+        loaded: Some(loaded),
+        buffer: Vec::new(),
+    };
+    Ok((identity, state))
 }
 
 impl Shared {
@@ -189,25 +236,15 @@ impl Backend for Journal {
     fn load(&self) -> Result<Loaded, BackendError> {
         // First the journal: what is moved in between is seen twice, and not never.
         let (moving, fresh) = {
-            let state = self.shared.lock();
+            let mut state = self.shared.lock();
+            if let Some(loaded) = state.loaded.take() {
+                return Ok(loaded);
+            }
             (Arc::clone(&state.moving), state.fresh.clone())
         };
         let loaded = self.shared.store.load()?;
-        if moving.is_empty() && fresh.is_empty() {
-            return Ok(loaded);
-        }
-        let mut revision = loaded.revision;
-        let mut objects: HashMap<String, (u64, Bytes)> =
-            loaded.objects.into_iter().map(|(key, revision, value)| (key, (revision, value))).collect();
-        for write in moving.iter().chain(&fresh) {
-            revision = revision.max(write.revision);
-            match &write.value {
-                Some(value) => objects.insert(write.key.clone(), (write.revision, value.clone())),
-                None => objects.remove(&write.key),
-            };
-        }
-        let objects = objects.into_iter().map(|(key, (revision, value))| (key, revision, value)).collect();
-        Ok(Loaded { revision, objects })
+        let writes: Vec<Write> = moving.iter().cloned().chain(fresh).collect();
+        Ok(merged(loaded.revision, loaded.objects, &writes))
     }
 
     fn commit(&self, batch: &[Write]) -> Result<(), BackendError> {
@@ -220,12 +257,18 @@ impl Backend for Journal {
             self.shared.store.sign()?;
             state.signed = true;
         }
-        let State { logs, active, buffer, .. } = &mut *state;
+        state.loaded = None;
+        let State { logs: [first, second], active, buffer, reached, .. } = &mut *state;
+        let (log, other) = if *active == 0 { (first, second) } else { (second, first) };
         buffer.clear();
-        let log = logs.get_mut(*active).ok_or_else(|| BackendError::Storage("no journal".into()))?;
-        record::encode(batch, buffer)
+        record::encode(&self.shared.identity, *reached, batch, buffer)
             .ok_or_else(|| BackendError::Storage("an object is too large to be stored".into()))?;
         log.append(buffer).map_err(|error| failed(&log.path, &error))?;
+        *reached = batch.last().map_or(*reached, |write| write.revision);
+        if let Err(error) = other.seal(&self.shared.identity, *reached) {
+            // The writes are durable; only damage to the last of them would go unnoticed.
+            tracing::warn!(%error, path = %other.path.display(), "cannot note in the journal what was acknowledged");
+        }
         let long = log.size() >= self.shared.long;
         buffer.shrink_to(KEPT);
         state.fresh.extend_from_slice(batch);

@@ -1,82 +1,91 @@
-//! The bytes of a log: one record for each batch, whole or not at all.
+//! One record of a log: a batch, whole or not at all, and what it follows.
 //!
-//! A record is the length of its body, a checksum over length and body, and the body: the writes one after another.
+//! A record is the identity of its store, the revision before it, the length of its body, a checksum over all of these
+//! and the body, and the body. So a record can be found again behind bytes that are none, and one that is missing between
+//! two others is noticed.
 
 use bytes::Bytes;
 
+use super::batch;
 use crate::store::backend::Write;
+use crate::store::identity::Identity;
 
-/// Length of the body and its checksum.
-const HEADER: usize = 12;
-/// Stands for the length of the value of an object that is removed.
-const REMOVED: u32 = u32::MAX;
+/// Identity, revision before, length of the body, checksum.
+pub(in crate::store) const HEADER: usize = Identity::LENGTH + 8 + 8 + 4;
+/// Where the checksum stands.
+const SUM: usize = HEADER - 4;
+
+/// A record that was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::store) struct Record {
+    /// The last revision of the record that was written before it.
+    pub(in crate::store) previous: u64,
+    pub(in crate::store) writes: Vec<Write>,
+    /// Where the next record belongs.
+    pub(in crate::store) end: usize,
+}
+
+impl Record {
+    /// Its last revision.
+    pub(in crate::store) fn last(&self) -> u64 {
+        self.writes.last().map_or(self.previous, |write| write.revision)
+    }
+}
 
 /// Appends a batch to a buffer; nothing if it is too large to be one.
-pub(super) fn encode(batch: &[Write], out: &mut Vec<u8>) -> Option<()> {
+pub(in crate::store) fn encode(
+    identity: &Identity,
+    previous: u64,
+    writes: &[Write],
+    out: &mut Vec<u8>,
+) -> Option<()> {
     let start = out.len();
-    out.extend_from_slice(&[0; HEADER]);
-    for write in batch {
-        let value = write.value.as_deref();
-        let length = match value {
-            Some(value) => u32::try_from(value.len()).ok().filter(|length| *length != REMOVED)?,
-            None => REMOVED,
-        };
-        out.extend_from_slice(&write.revision.to_le_bytes());
-        out.extend_from_slice(&u32::try_from(write.key.len()).ok()?.to_le_bytes());
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend_from_slice(write.key.as_bytes());
-        out.extend_from_slice(value.unwrap_or_default());
-    }
+    out.extend_from_slice(identity.bytes());
+    out.extend_from_slice(&previous.to_le_bytes());
+    out.extend_from_slice(&[0; 12]);
+    batch::encode(writes, out)?;
     let length = ((out.len() - start - HEADER) as u64).to_le_bytes();
-    let body = out.get(start + HEADER..)?;
-    let sum = checksum(length, body).to_le_bytes();
-    let header = out.get_mut(start..start + HEADER)?;
-    header.get_mut(..8)?.copy_from_slice(&length);
-    header.get_mut(8..)?.copy_from_slice(&sum);
+    out.get_mut(start + SUM - 8..start + SUM)?.copy_from_slice(&length);
+    let sum = checksum(out.get(start..)?)?;
+    out.get_mut(start + SUM..start + HEADER)?.copy_from_slice(&sum);
     Some(())
 }
 
-fn checksum(length: [u8; 8], body: &[u8]) -> u32 {
+/// Over everything but itself.
+fn checksum(record: &[u8]) -> Option<[u8; 4]> {
     let mut sum = crc32fast::Hasher::new();
-    sum.update(&length);
-    sum.update(body);
-    sum.finalize()
+    sum.update(record.get(..SUM)?);
+    sum.update(record.get(HEADER..)?);
+    Some(sum.finalize().to_le_bytes())
 }
 
-/// The batch that begins here, and how many bytes it takes; nothing where no whole record is.
-pub(super) fn decode(log: &Bytes, at: usize) -> Option<(Vec<Write>, usize)> {
-    let rest = log.get(at..)?;
+/// The record that begins here; nothing where no whole record of this store is.
+pub(in crate::store) fn decode(identity: &Identity, log: &Bytes, at: usize) -> Option<Record> {
+    let rest = log.get(at..)?.strip_prefix(identity.bytes())?;
+    let (previous, rest) = rest.split_first_chunk::<8>()?;
     let (length, rest) = rest.split_first_chunk::<8>()?;
-    let (sum, rest) = rest.split_first_chunk::<4>()?;
-    let size = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    let body = rest.get(..size)?;
-    // An empty batch is never written: zeros are where nothing was written yet.
-    if size == 0 || checksum(*length, body) != u32::from_le_bytes(*sum) {
+    let (sum, _) = rest.split_first_chunk::<4>()?;
+    let end = at.checked_add(HEADER)?.checked_add(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    if checksum(log.get(at..end)?)? != *sum {
         return None;
     }
-    let writes = writes(&log.slice(at + HEADER..at + HEADER + size))?;
-    Some((writes, HEADER + size))
+    let writes = batch::decode(&log.slice(at + HEADER..end))?;
+    let record = Record { previous: u64::from_le_bytes(*previous), writes, end };
+    (!record.writes.is_empty()).then_some(record)
 }
 
-fn writes(body: &Bytes) -> Option<Vec<Write>> {
-    let (mut writes, mut at) = (Vec::new(), 0);
-    while at < body.len() {
-        let (revision, rest) = body.get(at..)?.split_first_chunk::<8>()?;
-        let (key, rest) = rest.split_first_chunk::<4>()?;
-        let (value, rest) = rest.split_first_chunk::<4>()?;
-        let (key, value) = (usize::try_from(u32::from_le_bytes(*key)).ok()?, u32::from_le_bytes(*value));
-        let name = std::str::from_utf8(rest.get(..key)?).ok()?.to_owned();
-        at += 16 + key;
-        let value = match value {
-            REMOVED => None,
-            length => {
-                let length = usize::try_from(length).ok()?;
-                body.get(at..at.checked_add(length)?)?;
-                at += length;
-                Some(body.slice(at - length..at))
+/// Every whole record of this store, wherever it stands.
+pub(in crate::store) fn scan(identity: &Identity, log: &Bytes) -> Vec<Record> {
+    let (mut records, mut at) = (Vec::new(), 0);
+    while let Some(found) = log.get(at..).and_then(|rest| memchr::memmem::find(rest, identity.bytes())) {
+        at += found;
+        match decode(identity, log, at) {
+            Some(record) => {
+                at = record.end;
+                records.push(record);
             }
-        };
-        writes.push(Write { revision: u64::from_le_bytes(*revision), key: name, value });
+            None => at += 1,
+        }
     }
-    Some(writes)
+    records
 }

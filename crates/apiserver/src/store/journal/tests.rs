@@ -5,33 +5,37 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use bytes::Bytes;
+
+use super::log::START;
 use super::*;
+use crate::store::faulty::{Disk, How};
 
 /// Logs so short that they change all the time.
-const SHORT: u64 = 300;
+const SHORT: u64 = 500;
 
 fn open(path: &Path) -> Journal {
-    Journal::with(path, SHORT).unwrap()
+    Journal::with(Arc::new(Machine), path, SHORT).unwrap()
 }
 
-fn put(revision: u64, key: &str, value: &str) -> Write {
+pub(super) fn put(revision: u64, key: &str, value: &str) -> Write {
     Write { revision, key: key.to_owned(), value: Some(Bytes::copy_from_slice(value.as_bytes())) }
 }
 
-fn remove(revision: u64, key: &str) -> Write {
+pub(super) fn remove(revision: u64, key: &str) -> Write {
     Write { revision, key: key.to_owned(), value: None }
 }
 
-type Contents = (u64, BTreeMap<String, (u64, String)>);
+pub(super) type Contents = (u64, BTreeMap<String, (u64, String)>);
 
-fn contents(store: &dyn Backend) -> Contents {
+pub(super) fn contents(store: &dyn Backend) -> Contents {
     let loaded = store.load().unwrap();
     let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     (loaded.revision, loaded.objects.iter().map(|(k, r, v)| (k.clone(), (*r, text(v)))).collect())
 }
 
 /// What there is after all writes up to a revision.
-fn expected(revision: u64) -> Contents {
+pub(super) fn expected(revision: u64) -> Contents {
     let mut objects = BTreeMap::new();
     for write in (1..=revision).map(numbered) {
         match write.value {
@@ -44,7 +48,7 @@ fn expected(revision: u64) -> Contents {
     (revision, objects)
 }
 
-fn batch(after: u64) -> Vec<Write> {
+pub(super) fn batch(after: u64) -> Vec<Write> {
     (after + 1..=after + BATCH).map(numbered).collect()
 }
 
@@ -57,7 +61,7 @@ fn picture(from: &Path, to: &Path) {
 }
 
 /// Waits until the object store has all that it was given.
-fn settled(journal: &Journal) {
+pub(super) fn settled(journal: &Journal) {
     while !journal.shared.lock().moving.is_empty() {
         std::thread::yield_now();
     }
@@ -75,11 +79,10 @@ fn what_is_written_is_there_after_opening_again() {
         assert_eq!(contents(&journal), expected((n + 1) * BATCH));
     }
     drop(journal);
-    // All of it is in the object store then, without the logs.
-    for log in [0, 1] {
-        fs::remove_file(path_of(&path, log)).unwrap();
-    }
     assert_eq!(contents(&open(&path)), expected(100 * BATCH));
+    // All of it is in the object store, without the logs.
+    let store = Redb::open(Arc::new(Machine), &path).unwrap();
+    assert_eq!(contents(&store), expected(100 * BATCH));
 }
 
 #[cfg(unix)]
@@ -94,7 +97,7 @@ fn only_the_owner_may_read() {
     }
 }
 
-/// At whatever byte the last write was cut off: what came before is there, and nothing of it.
+/// At whatever byte the last write was cut off, before it was answered: what came before is there, and nothing of it.
 #[test]
 fn a_torn_write_is_none() {
     let directory = tempfile::tempdir().unwrap();
@@ -102,9 +105,12 @@ fn a_torn_write_is_none() {
     let journal = Journal::open(&path).unwrap();
     journal.commit(&batch(0)).unwrap();
     let whole = journal.shared.lock().logs[0].size();
+    let before = fs::read(path_of(&path, 1)).unwrap();
     journal.commit(&batch(BATCH)).unwrap();
+    // It was not answered yet: nothing says so.
+    fs::write(path_of(&path, 1), before).unwrap();
     let all = journal.shared.lock().logs[0].size();
-    for cut in 0..=all {
+    for cut in whole..=all {
         for garbage in [false, true] {
             let after = tempfile::tempdir().unwrap();
             picture(directory.path(), after.path());
@@ -115,13 +121,7 @@ fn a_torn_write_is_none() {
                 bytes.extend([0xa5; 40]);
             }
             fs::write(&log, bytes).unwrap();
-            let survived = if cut == all {
-                2 * BATCH
-            } else if cut >= whole {
-                BATCH
-            } else {
-                0
-            };
+            let survived = if cut == all { 2 * BATCH } else { BATCH };
             let journal = open(&after.path().join("store.redb"));
             assert_eq!(contents(&journal), expected(survived), "cut at {cut}, garbage: {garbage}");
             journal.commit(&batch(survived)).unwrap();
@@ -150,63 +150,71 @@ fn what_a_log_held_before_does_not_come_back() {
     }
 }
 
+fn encoded(identity: &Identity, previous: u64, batch: &[Write]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    record::encode(identity, previous, batch, &mut bytes).unwrap();
+    bytes
+}
+
+fn found(path: &Path, identity: &Identity) -> Vec<Write> {
+    let bytes = log::read(&Machine, path).unwrap();
+    assert_eq!(log::owner(&bytes), Some(*identity));
+    log::contents(identity, &bytes).records.into_iter().flat_map(|record| record.writes).collect()
+}
+
 /// A record that failed may be in the file. It is gone before anything else is answered.
 #[test]
 fn a_failed_write_does_not_come_back() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("log");
-    let (mut log, writes) = Log::open(&path, 0).unwrap();
-    assert_eq!((writes.len(), log.size()), (0, 0));
-    let record = |batch: &[Write]| {
-        let mut bytes = Vec::new();
-        record::encode(batch, &mut bytes).unwrap();
-        bytes
-    };
-    log.append(&record(&[put(1, "a", "1")])).unwrap();
-    log.taint(&record(&[put(2, "b", "2"), put(3, "c", &"3".repeat(500))]));
-    log.append(&record(&[put(2, "d", "4")])).unwrap();
-    let (log, writes) = Log::open(&path, 0).unwrap();
-    assert_eq!(writes, [put(1, "a", "1"), put(2, "d", "4")]);
+    let (path, identity) = (directory.path().join("log"), Identity::new());
+    let mut log = Log::create(&Machine, &path, &identity, 0).unwrap();
+    assert_eq!((found(&path, &identity), log.size()), (vec![], START));
+    log.append(&encoded(&identity, 0, &[put(1, "a", "1")])).unwrap();
+    log.taint(&encoded(&identity, 1, &[put(2, "b", "2"), put(3, "c", &"3".repeat(500))]));
+    log.append(&encoded(&identity, 1, &[put(2, "d", "4")])).unwrap();
+    assert_eq!(found(&path, &identity), [put(1, "a", "1"), put(2, "d", "4")]);
     assert_eq!(log.size(), fs::metadata(&path).unwrap().len());
-    assert_eq!(Log::open(&path, 1).unwrap().1, [put(2, "d", "4")]);
 }
 
 /// A log that grew because nothing could be moved is not kept at that length.
 #[test]
 fn a_long_log_gives_its_space_back() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("log");
-    let (mut log, _) = Log::open(&path, 0).unwrap();
-    let mut bytes = Vec::new();
-    record::encode(&[put(1, "a", &"x".repeat(1000))], &mut bytes).unwrap();
+    let (path, identity) = (directory.path().join("log"), Identity::new());
+    let mut log = Log::create(&Machine, &path, &identity, 0).unwrap();
+    let bytes = encoded(&identity, 0, &[put(1, "a", &"x".repeat(1000))]);
+    let length = || fs::metadata(&path).unwrap().len();
     log.append(&bytes).unwrap();
     log.restart(SHORT);
-    assert_eq!(fs::metadata(&path).unwrap().len(), bytes.len() as u64, "no longer than usual: it stays");
+    assert_eq!(length(), START + bytes.len() as u64, "no longer than usual: it stays");
     for _ in 0..2 {
         log.append(&bytes).unwrap();
     }
     log.restart(SHORT);
-    assert_eq!((log.size(), fs::metadata(&path).unwrap().len()), (0, 0));
+    assert_eq!((log.size(), length()), (START, START));
     log.append(&bytes).unwrap();
-    assert_eq!(Log::open(&path, 0).unwrap().1.len(), 1);
+    assert_eq!(found(&path, &identity).len(), 1);
 }
 
 #[test]
 fn a_full_disk_is_said_and_nothing_is_lost() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("store.redb");
-    drop(open(&path));
-    // A device that is always full, in the place of the log that comes next.
-    fs::remove_file(path_of(&path, 0)).unwrap();
-    std::os::unix::fs::symlink("/dev/full", path_of(&path, 0)).unwrap();
-    let journal = open(&path);
+    let (disk, path) = (Disk::default(), Path::new("/data/store.redb"));
+    let open = || Journal::with(Arc::new(disk.clone()), path, SHORT).unwrap();
+    let journal = open();
+    // Not even the note fits that this binary writes.
+    disk.arm(0, How::default());
     let error = journal.commit(&batch(0)).unwrap_err();
     assert!(matches!(&error, BackendError::Full(_)), "{error}");
+    disk.disarm();
+    journal.commit(&batch(0)).unwrap();
+    disk.arm(0, How::default());
+    let error = journal.commit(&batch(BATCH)).unwrap_err();
+    assert!(matches!(&error, BackendError::Full(_)), "{error}");
     assert!(error.to_string().contains("store.journal-0"), "{error}");
-    assert_eq!(contents(&journal), expected(0));
+    disk.disarm();
+    assert_eq!(contents(&journal), expected(BATCH));
     drop(journal);
-    fs::remove_file(path_of(&path, 0)).unwrap();
-    assert_eq!(contents(&open(&path)), expected(0));
+    assert_eq!(contents(&open()), expected(BATCH));
 }
 
 #[test]
@@ -217,21 +225,24 @@ fn only_the_last_write_of_an_object_is_moved() {
 
 #[test]
 fn no_bytes_are_taken_for_more_than_they_are() {
-    let mut bytes = Vec::new();
-    record::encode(&[put(7, "key", "value"), remove(8, "other")], &mut bytes).unwrap();
+    let identity = Identity::new();
+    let batch = [put(7, "key", "value"), remove(8, "other")];
+    let bytes = encoded(&identity, 5, &batch);
     let whole = Bytes::from(bytes.clone());
-    let (writes, length) = record::decode(&whole, 0).unwrap();
-    assert_eq!((writes, length), (vec![put(7, "key", "value"), remove(8, "other")], bytes.len()));
+    let record = record::decode(&identity, &whole, 0).unwrap();
+    assert_eq!((record.previous, record.last(), record.end), (5, 8, bytes.len()));
+    assert_eq!(record.writes, batch);
     for at in 0..bytes.len() {
         for bit in 0..8 {
             let mut wrong = bytes.clone();
             wrong[at] ^= 1 << bit;
-            assert!(record::decode(&wrong.into(), 0).is_none(), "bit {bit} of byte {at}");
+            assert!(record::scan(&identity, &wrong.into()).is_empty(), "bit {bit} of byte {at}");
         }
-        assert!(record::decode(&whole.slice(..at), 0).is_none(), "{at} bytes");
+        assert!(record::decode(&identity, &whole.slice(..at), 0).is_none(), "{at} bytes");
     }
-    assert!(record::decode(&Bytes::from(vec![0; 64]), 0).is_none());
-    assert!(record::decode(&whole, usize::MAX).is_none());
+    assert!(record::scan(&identity, &Bytes::from(vec![0; 64])).is_empty());
+    assert!(record::decode(&identity, &whole, usize::MAX).is_none());
+    assert!(record::scan(&Identity::new(), &whole).is_empty(), "of another store");
 }
 
 /// What revision `r` of the kill test does.
@@ -248,7 +259,7 @@ fn numbered(revision: u64) -> Write {
 }
 
 /// Writes of a batch.
-const BATCH: u64 = 3;
+pub(super) const BATCH: u64 = 3;
 const CHILD: &str = "TRAINYARD_TEST_JOURNAL_CHILD";
 
 /// The other process of the test below; does nothing when run as a test.

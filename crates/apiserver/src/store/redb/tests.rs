@@ -1,14 +1,25 @@
 //! The object store in a file: what survives a full disk, a second opener and a newer format.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use redb::StorageBackend;
-
-use super::format::{ABOUT, FORMAT};
+use super::format::ABOUT;
 use super::*;
+use crate::store::faulty::{Disk, How};
+use crate::store::files::Machine;
+
+/// A store in a file of this machine; made if it is not there.
+fn open(path: &Path) -> Redb {
+    let new = !path.exists();
+    let store = Redb::open(Arc::new(Machine), path).unwrap();
+    if new {
+        store.fill(Identity::new(), 0, []).unwrap();
+    }
+    store
+}
+
+fn refused(path: &Path) -> BackendError {
+    Redb::open(Arc::new(Machine), path).unwrap_err()
+}
 
 fn put(revision: u64, key: &str, value: &str) -> Write {
     Write { revision, key: key.to_owned(), value: Some(Bytes::copy_from_slice(value.as_bytes())) }
@@ -33,7 +44,7 @@ fn expect(revision: u64, objects: &[(&str, u64, &str)]) -> (u64, BTreeMap<String
 fn what_is_written_is_there_after_opening_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data/store.redb");
-    let store = Redb::open(&path).unwrap();
+    let store = open(&path);
     assert!(store.blocks());
     assert_eq!(contents(&store), expect(0, &[]));
     store.commit(&[put(1, "a", "1"), put(2, "b", "2")]).unwrap();
@@ -42,7 +53,7 @@ fn what_is_written_is_there_after_opening_again() {
     let expected = expect(5, &[("a", 3, "3")]);
     assert_eq!(contents(&store), expected);
     drop(store);
-    assert_eq!(contents(&Redb::open(&path).unwrap()), expected);
+    assert_eq!(contents(&open(&path)), expected);
 }
 
 #[cfg(unix)]
@@ -51,7 +62,7 @@ fn only_the_owner_may_read() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a/b/store.redb");
-    let _store = Redb::open(&path).unwrap();
+    let _store = open(&path);
     let mode = |p: &Path| fs::metadata(p).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(path.parent().unwrap()), mode(&path)), (0o700, 0o600));
 }
@@ -60,28 +71,28 @@ fn only_the_owner_may_read() {
 fn one_process_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
-    let store = Redb::open(&path).unwrap();
-    let error = Redb::open(&path).unwrap_err().to_string();
+    let store = open(&path);
+    let error = refused(&path).to_string();
     assert!(
         error.contains("in use by another process") && error.contains(directory.path().to_str().unwrap()),
         "{error}"
     );
     drop(store);
-    Redb::open(&path).unwrap();
+    open(&path);
 }
 
 #[test]
 fn a_newer_format_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
-    drop(Redb::open(&path).unwrap());
+    drop(open(&path));
     let database = Database::create(&path).unwrap();
     let transaction = database.begin_write().unwrap();
     transaction.open_table(META).unwrap().insert("format", FORMAT + 1).unwrap();
     transaction.open_table(ABOUT).unwrap().insert("writer", "trainyard 99.0.0").unwrap();
     transaction.commit().unwrap();
     drop(database);
-    let error = Redb::open(&path).unwrap_err().to_string();
+    let error = inspect::inspect(&Machine, &path).unwrap_err().to_string();
     let format = format!("data format {}", FORMAT + 1);
     for part in ["written by trainyard 99.0.0", "newer", "Start trainyard 99.0.0 or later", &format] {
         assert!(error.contains(part), "{error}");
@@ -96,15 +107,16 @@ fn a_file_that_is_no_store_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
     fs::write(&path, vec![7; 10_000]).unwrap();
-    assert!(matches!(Redb::open(&path), Err(BackendError::Storage(_))));
-    assert!(matches!(Redb::open(directory.path()), Err(BackendError::Storage(_))));
+    assert!(matches!(refused(&path), BackendError::Storage(_)));
+    assert!(matches!(refused(directory.path()), BackendError::Storage(_)));
+    assert!(inspect::inspect(&Machine, &path).unwrap().damage.is_some());
 }
 
 #[test]
 fn a_file_of_free_space_shrinks() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.redb");
-    let store = Redb::open(&path).unwrap();
+    let store = open(&path);
     let big = "x".repeat(1 << 20);
     let writes: Vec<Write> = (1..=60).map(|i| put(i, &format!("k{i}"), &big)).collect();
     store.commit(&writes).unwrap();
@@ -113,82 +125,9 @@ fn a_file_of_free_space_shrinks() {
     drop(store);
     let size = || fs::metadata(&path).unwrap().len();
     let before = size();
-    let store = Redb::open(&path).unwrap();
+    let store = open(&path);
     assert!(before > COMPACT_ABOVE && size() < before / 4, "{before} {}", size());
     assert_eq!(contents(&store), expect(119, &[("k60", 60, &big)]));
-}
-
-/// A disk that can fail. It survives the handle, as a file does.
-#[derive(Clone, Debug, Default)]
-struct Disk {
-    data: Arc<Mutex<Vec<u8>>>,
-    /// Operations until failure; negative: never.
-    budget: Arc<AtomicI64>,
-    /// Whether the failing operation still happens, as a failed sync of data that did reach the disk.
-    lies: Arc<AtomicBool>,
-}
-
-impl Disk {
-    fn arm(&self, budget: i64, lies: bool) {
-        self.lies.store(lies, Ordering::SeqCst);
-        self.budget.store(budget, Ordering::SeqCst);
-    }
-
-    fn disarm(&self) {
-        self.budget.store(-1, Ordering::SeqCst);
-    }
-
-    fn failing(&self) -> bool {
-        let take = |b: i64| (b > 0).then(|| b - 1);
-        match self.budget.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
-            Ok(_) => false,
-            Err(budget) => budget == 0,
-        }
-    }
-
-    fn attempt(&self, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
-        let failing = self.failing();
-        if !failing || self.lies.load(Ordering::SeqCst) {
-            change(&mut self.data.lock().unwrap());
-        }
-        if failing { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
-    }
-
-    fn open(&self) -> Redb {
-        let disk = self.clone();
-        Redb::with(
-            Path::new("/test/disk"),
-            Box::new(move || Builder::new().create_with_backend(disk.clone())),
-        )
-        .unwrap()
-    }
-}
-
-impl StorageBackend for Disk {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.data.lock().unwrap().len() as u64)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let start = usize::try_from(offset).unwrap();
-        let data = self.data.lock().unwrap();
-        let from = data.get(start..start + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        out.copy_from_slice(from);
-        Ok(())
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.attempt(|data| data.resize(usize::try_from(len).unwrap(), 0))
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.attempt(|_| ())
-    }
-
-    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let start = usize::try_from(offset).unwrap();
-        self.attempt(|data| data[start..start + bytes.len()].copy_from_slice(bytes))
-    }
 }
 
 /// Fails every operation of a commit in turn. Whichever it is, nothing of the batch stays, and the same handle works
@@ -200,10 +139,11 @@ fn a_failed_commit_leaves_nothing_and_the_handle_works() {
         let mut failures = 0;
         for budget in 0.. {
             let disk = Disk::default();
-            disk.disarm();
-            let store = disk.open();
+            let path = Path::new("/test/disk");
+            let store = Redb::open(Arc::new(disk.clone()), path).unwrap();
+            store.fill(Identity::new(), 0, []).unwrap();
             store.commit(&[put(1, "a", "1"), put(2, "b", "2")]).unwrap();
-            disk.arm(budget, lies);
+            disk.arm(budget, How { lies, ..How::default() });
             let result =
                 store.commit(&[put(3, "a", &big), remove(4, "b"), put(5, "a", "5"), put(6, "c", "6")]);
             let second = store.commit(&[put(3, "d", "3")]);
@@ -228,38 +168,65 @@ fn a_failed_commit_leaves_nothing_and_the_handle_works() {
             store.commit(&[put(revision + 1, "e", "z")]).unwrap();
             expected.push(("e", revision + 1, "z"));
             drop(store);
-            assert_eq!(contents(&disk.open()), expect(revision + 1, &expected), "opened again");
+            assert_eq!(
+                contents(&Redb::open(Arc::new(disk.clone()), path).unwrap()),
+                expect(revision + 1, &expected),
+                "opened again"
+            );
         }
         assert!(failures > 3, "the disk failed {failures} times");
     }
 }
 
-/// From the moment at which a journal may hold what the file has not, a binary that knows of none must not open it.
+/// redb does not look at its checksums when it reads; ours are looked at each time.
 #[test]
-fn an_older_file_becomes_a_newer_one_with_the_first_write() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("store.redb");
-    let store = Redb::open(&path).unwrap();
-    store.commit(&[put(1, "a", "1")]).unwrap();
+fn an_object_that_changed_on_the_disk_is_noticed() {
+    let (disk, path) = (Disk::default(), Path::new("/test/disk"));
+    let store = Redb::open(Arc::new(disk.clone()), path).unwrap();
+    store.fill(Identity::new(), 0, []).unwrap();
+    store.commit(&[put(1, "a", "{}"), put(2, "b", r#"{"replicas":1}"#)]).unwrap();
     drop(store);
-    let format = |set: Option<u64>| {
-        let transaction = Database::create(&path).unwrap().begin_write().unwrap();
-        let found = {
-            let mut meta = transaction.open_table(META).unwrap();
-            if let Some(format) = set {
-                meta.insert("format", format).unwrap();
-            }
-            meta.get("format").unwrap().unwrap().value()
-        };
-        transaction.commit().unwrap();
-        found
-    };
-    assert_eq!(format(Some(1)), 1);
-    let store = Redb::open(&path).unwrap();
-    assert_eq!(contents(&store), expect(1, &[("a", 1, "1")]));
+    let mut bytes = disk.bytes(path);
+    let at = memchr::memmem::rfind(&bytes, b"replicas\":1").unwrap() + 10;
+    bytes[at] = b'9';
+    disk.put(path, bytes);
+    let seen = inspect::inspect(&disk, path).unwrap();
+    assert_eq!(seen.unreadable, ["b"]);
+    assert_eq!(seen.objects, [("a".to_owned(), 1, Bytes::from_static(b"{}"))]);
+    assert!(seen.damage.is_some());
+    let error = Redb::open(Arc::new(disk.clone()), path).unwrap().load().unwrap_err().to_string();
+    assert!(error.contains("b cannot be read") && error.contains("--salvage"), "{error}");
+}
+
+/// A look leaves a file exactly as it was, though redb writes to what it opens.
+#[test]
+fn a_look_changes_nothing() {
+    let (disk, path) = (Disk::default(), Path::new("/test/disk"));
+    let store = Redb::open(Arc::new(disk.clone()), path).unwrap();
+    store.fill(Identity::new(), 7, [("a", 7, b"{}".as_slice())]).unwrap();
+    // As after a kill, so that redb has something to repair.
+    let killed = disk.picture();
     drop(store);
-    assert_eq!(format(None), 1, "opening writes nothing");
-    Redb::open(&path).unwrap().sign().unwrap();
-    assert_eq!(format(None), FORMAT);
-    assert_eq!(contents(&Redb::open(&path).unwrap()), expect(1, &[("a", 1, "1")]));
+    for disk in [disk, killed] {
+        let before = disk.bytes(path);
+        let seen = inspect::inspect(&disk, path).unwrap();
+        assert_eq!((seen.damage, seen.head.unwrap().revision, seen.objects.len()), (None, 7, 1));
+        assert!(disk.bytes(path) == before);
+    }
+}
+
+/// A file as releases before the chained journal wrote it.
+pub(in crate::store) fn write_format_2(path: &Path, revision: u64, writes: &[Write]) {
+    let database = Database::create(path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut meta = transaction.open_table(META).unwrap();
+        meta.insert("format", 2).unwrap();
+        meta.insert("revision", revision).unwrap();
+        let mut objects = transaction.open_table(OBJECTS).unwrap();
+        for write in writes {
+            objects.insert(write.key.as_str(), (write.revision, write.value.as_deref().unwrap())).unwrap();
+        }
+    }
+    transaction.commit().unwrap();
 }
