@@ -23,6 +23,7 @@ use crate::logs::PodLogs;
 use crate::object::time;
 use crate::registry::Registry;
 use crate::store::backend::{Backend, BackendError};
+use crate::store::history::History;
 use crate::store::memory::Memory;
 use crate::store::{Range, Stats, Store};
 use crate::streams::{self, PodStreams};
@@ -39,8 +40,8 @@ pub struct Options {
     pub backend: Box<dyn Backend>,
     /// What the time is.
     pub clock: Clock,
-    /// How many events of each resource are kept for watchers that fall behind and lists that are continued.
-    pub history: usize,
+    /// How much of the past is kept for watchers that fall behind and lists that are continued.
+    pub history: History,
     /// Namespaces made at the first start.
     pub namespaces: Vec<String>,
     /// How long an event is kept after its last change.
@@ -70,7 +71,7 @@ impl Default for Options {
         Self {
             backend: Box::new(Memory),
             clock: Arc::new(wall_clock),
-            history: 10_000,
+            history: History::default(),
             namespaces: ["default", "kube-node-lease", "kube-public", "kube-system"]
                 .map(str::to_owned)
                 .into(),
@@ -113,10 +114,10 @@ impl Options {
         self
     }
 
-    /// Keeps this many events of each resource.
+    /// Keeps this much of the past; a number is one of events of each resource.
     #[must_use]
-    pub fn history(mut self, events: usize) -> Self {
-        self.history = events;
+    pub fn history(mut self, history: impl Into<History>) -> Self {
+        self.history = history.into();
         self
     }
 

@@ -11,6 +11,7 @@ mod draft;
 #[cfg(test)]
 mod faulty;
 mod files;
+pub mod history;
 mod identity;
 pub mod journal;
 mod key;
@@ -26,6 +27,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::backend::{Backend, BackendError};
 pub use self::draft::Draft;
+use self::history::History;
 pub use self::key::Key;
 pub use self::state::Outcome;
 use self::state::{Decided, Ready, State, write_of};
@@ -87,9 +89,9 @@ impl Shared {
 }
 
 impl Store {
-    /// Reads everything a backend has. `window` is how many events of each resource are kept for watchers.
-    pub fn open(backend: Box<dyn Backend>, window: usize) -> Result<Self, BackendError> {
-        let state = State::load(backend.load()?, window.max(1))?;
+    /// Reads everything a backend has. `history` is how much of the past is kept for watchers.
+    pub fn open(backend: Box<dyn Backend>, history: impl Into<History>) -> Result<Self, BackendError> {
+        let state = State::load(backend.load()?, history.into())?;
         Ok(Self { shared: Arc::new(Shared { state: RwLock::new(state), backend }) })
     }
 

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::backend::{BackendError, Loaded, Write};
 use super::draft::Draft;
+use super::history::{History, Past};
 use super::key::Key;
 use super::stored::{self, Event, EventKind, Stored};
 use super::table::Table;
@@ -82,7 +84,7 @@ pub(super) struct State {
     pub(super) published: u64,
     /// Where the history of a table without one begins.
     pub(super) base: u64,
-    pub(super) window: usize,
+    pub(super) past: Past,
     /// Counts commits that ended, well or not.
     pub(super) progress: watch::Sender<u64>,
     /// Get every published event, for the server's own controllers.
@@ -90,7 +92,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn load(loaded: Loaded, window: usize) -> Result<Self, BackendError> {
+    pub(super) fn load(loaded: Loaded, history: History) -> Result<Self, BackendError> {
         let mut tables: HashMap<Arc<str>, Table> = HashMap::new();
         for (text, revision, bytes) in loaded.objects {
             let unreadable = |why: String| {
@@ -115,7 +117,7 @@ impl State {
             assigned: loaded.revision,
             published: loaded.revision,
             base: loaded.revision,
-            window,
+            past: Past::new(history),
             progress: watch::Sender::new(0),
             feeds: Vec::new(),
         })
@@ -169,10 +171,22 @@ impl State {
             self.head.remove(&object.key);
         }
         self.published = object.revision;
-        let window = self.window;
-        self.table_mut(object.key.table()).apply(Arc::clone(event), window);
+        let events = self.past.limits.events;
+        self.table_mut(object.key.table()).apply(Arc::clone(event), events);
+        self.past.add(event, Instant::now());
+        self.forget();
         // A closed feed means its controllers were shut down; the store works on without them.
         self.feeds.retain(|feed| feed.send(Arc::clone(event)).is_ok());
+    }
+
+    /// Forgets the events that are beyond the limits of the history.
+    pub(super) fn forget(&mut self) {
+        let now = Instant::now();
+        while let Some((table, revision)) = self.past.next_to_go(now) {
+            if let Some(table) = self.tables.get_mut(&table) {
+                table.forget(revision);
+            }
+        }
     }
 
     /// Forgets every write that is not durable, also those decided on top of one that failed.

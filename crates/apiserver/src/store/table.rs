@@ -102,7 +102,7 @@ impl Table {
     }
 
     /// Makes a durable event visible.
-    pub(super) fn apply(&mut self, event: Arc<Event>, window: usize) {
+    pub(super) fn apply(&mut self, event: Arc<Event>, events: usize) {
         let object = &event.object;
         match event.kind {
             EventKind::Added | EventKind::Modified => {
@@ -114,12 +114,23 @@ impl Table {
         }
         let revision = object.revision;
         self.ring.push_back(event);
-        while self.ring.len() > window {
-            if let Some(old) = self.ring.pop_front() {
-                self.floor = old.object.revision;
-            }
+        let beyond = self.ring.len().checked_sub(events.saturating_add(1));
+        let last = beyond.and_then(|last| self.ring.get(last)).map(|event| event.object.revision);
+        if let Some(last) = last {
+            self.forget(last);
         }
         self.wake.send_replace(revision);
+    }
+
+    /// Forgets the events up to a revision.
+    pub(super) fn forget(&mut self, revision: u64) {
+        while let Some(old) = self.ring.pop_front_if(|event| event.object.revision <= revision) {
+            self.floor = old.object.revision;
+        }
+        // After a burst.
+        if self.ring.capacity() > 4 * self.ring.len().max(64) {
+            self.ring.shrink_to(2 * self.ring.len());
+        }
     }
 
     /// The events after a revision, at most `max`.

@@ -1,7 +1,9 @@
 //! Watches: what is sent, in which order, and how they end.
 
 use serde_json::{Value, json};
+use std::time::Duration;
 use trainyard_apiserver::Server;
+use trainyard_apiserver::store::history::History;
 
 use crate::harness::{Api, MAPS, clock, map, rv};
 
@@ -104,6 +106,35 @@ async fn who_falls_behind_is_told() {
     let message = format!("too old resource version: {} ({floor})", rv(&first));
     assert_eq!((&status["code"], &status["message"]), (&json!(410), &json!(message)));
     assert_eq!(late.brief().await, "END");
+}
+
+/// Large objects take no more of the past than small ones: what is kept is counted in bytes.
+#[tokio::test(start_paused = true)]
+async fn the_past_has_a_size_and_an_age() {
+    let history = History { bytes: 1 << 20, age: Duration::from_secs(60), ..History::default() };
+    let api = Api::with(Server::options().clock(clock()).history(history));
+    let first = api.ok("POST", MAPS, map("a")).await;
+    let since = |object: &Value| format!("{MAPS}?watch=true&resourceVersion={}", rv(object));
+    // Many small events are kept.
+    for n in 0..50 {
+        api.ok("MERGE", &format!("{MAPS}/a"), json!({"data": {"k": n.to_string()}})).await;
+    }
+    assert_eq!(api.watch(&since(&first)).await.brief().await, "MODIFIED a");
+    // A few large ones are not, and those before them go as well.
+    let mut last = first.clone();
+    for n in 0..10 {
+        let text = n.to_string().repeat(200_000);
+        last = api.ok("MERGE", &format!("{MAPS}/a"), json!({"data": {"k": text}})).await;
+    }
+    assert_eq!(api.watch(&since(&first)).await.brief().await, "ERROR");
+    let next = api.ok("MERGE", &format!("{MAPS}/a"), json!({"data": {"k": "x"}})).await;
+    assert_eq!(api.watch(&since(&last)).await.brief().await, "MODIFIED a");
+    // Time does the same, at the next write.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let late = api.ok("POST", MAPS, map("b")).await;
+    assert_eq!(api.watch(&since(&last)).await.brief().await, "ERROR");
+    assert_eq!(api.watch(&since(&next)).await.brief().await, "ADDED b");
+    assert!(rv(&late) > rv(&next));
 }
 
 #[tokio::test(start_paused = true)]
