@@ -175,6 +175,8 @@ fn flags_that_make_no_sense_are_refused() {
         (vec!["--cpus", "many"], "many"),
         (vec!["--gpus", "GPU-nope"], "GPU-nope"),
         (vec!["--log-max-size", "big"], "--log-max-size"),
+        (vec!["--ended-max-size", "big"], "--ended-max-size"),
+        (vec!["--ended-max-age", "long"], "90s, 15m or 1h"),
         (vec!["--entrypoint", "image"], "--entrypoint"),
     ] {
         let message = refused(home.path(), &good, &args);

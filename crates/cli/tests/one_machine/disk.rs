@@ -66,7 +66,13 @@ async fn up_starts_on_a_full_disk() {
     })
     .await;
     small.free();
-    create(&client, &job("after", 0, "true")).await;
+    // A write that was on its way when there was no space may be answered only now.
+    let after: kube::api::DynamicObject = serde_json::from_value(job("after", 0, "true")).unwrap();
+    eventually("it takes writes again", async || {
+        jobs(&client).create(&Default::default(), &after).await.is_ok()
+            || jobs(&client).get_opt("after").await.is_ok_and(|found| found.is_some())
+    })
+    .await;
     until(&client, "after", &["Succeeded"]).await;
     assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     assert!(child.wait().unwrap().success());
