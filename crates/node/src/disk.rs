@@ -8,11 +8,12 @@
 //!   volumes/<name>/               emptyDir, ConfigMaps, Secrets
 //!   containers/<name>/<run>/      the shim's: spec.json, state, log
 //! claims/<namespace>/<name>/      persistent volume claims
+//! namespaces/<uid>/               of an isolated namespace: lists of users, claims/<namespace>/<name>/
 //! ```
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -53,7 +54,7 @@ impl Disk {
         self.root.join("pods")
     }
 
-    /// The directory with the claims.
+    /// The directory with the claims of namespaces that are not isolated.
     pub(crate) fn claims(&self) -> PathBuf {
         self.root.join("claims")
     }
@@ -123,6 +124,17 @@ impl Disk {
 
     fn set_owner(&self, uid: &str, owner: &Owner) -> io::Result<()> {
         files::write_whole(&self.pod(uid), OWNER, &serde_json::to_vec(owner)?)
+    }
+
+    /// Gives the pod's directory to its one user, or lets every user of its containers write to it. Nobody else gets
+    /// there: what is above is closed.
+    pub(crate) fn open_work(&self, uid: &str, owner: Option<u32>) -> io::Result<()> {
+        let work = self.work(uid);
+        if owner.is_some() {
+            chown(&work, owner, owner)?;
+        }
+        let mode = if owner.is_some() { 0o700 } else { 0o777 };
+        fs::set_permissions(work, fs::Permissions::from_mode(mode))
     }
 
     /// Gives up everything of a pod but its logs.
@@ -220,6 +232,11 @@ impl Disk {
             Vec::new()
         })
     }
+}
+
+/// What the node keeps for an isolated namespace.
+pub(crate) fn namespace_dir(root: &Path, uid: &str) -> PathBuf {
+    root.join("namespaces").join(plain(uid))
 }
 
 /// UIDs and container names have no slashes; if one ever had, it could not lead anywhere else.

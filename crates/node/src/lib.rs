@@ -41,6 +41,7 @@ pub mod shim;
 pub mod sources;
 mod streams;
 pub mod unsupported;
+mod users;
 pub mod volumes;
 mod watch;
 
@@ -58,3 +59,4 @@ pub use self::pod::BackOff;
 pub use self::preflight::{PodProblem, Preflight, preflight};
 pub use self::secrets::scrub_all;
 pub use self::streams::NodeStreams;
+pub use self::users::{HELPER, UidRange};

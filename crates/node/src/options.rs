@@ -14,6 +14,7 @@ use crate::inventory::Inventory;
 use crate::leftovers::Keep;
 use crate::pod::BackOff;
 use crate::runtime::LogRules;
+use crate::users::UidRange;
 
 /// Tells the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -48,6 +49,8 @@ pub struct Options {
     /// While this file is there, containers of pods that the API does not know are set aside and not ended: objects were
     /// lost, not deleted. The node removes the file when it has done so.
     pub lost_objects: PathBuf,
+    /// Each namespace runs as a user of its own out of these; as this process if absent.
+    pub isolate: Option<UidRange>,
     /// Where programs on this machine reach the API; without it no pod has a token for it.
     pub api: Option<SocketAddr>,
     /// What the time is.

@@ -3,12 +3,13 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use nix::unistd::geteuid;
 
 use crate::entrypoints::Entrypoints;
 use crate::inventory::Inventory;
 use crate::pod::limits_not_kept;
 use crate::schedule::{Decision, Waiting, schedule};
-use crate::{unsupported, volumes};
+use crate::{unsupported, users, volumes};
 
 /// What is to be said about pods before they are created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +55,8 @@ fn own(number: usize, pod: &Pod, entrypoints: &Entrypoints) -> Vec<PodProblem> {
     let commands = unsupported::cannot_start(pod, entrypoints)
         .into_iter()
         .map(|problem| (problem.field, problem.message));
-    let all = commands.chain(volumes::check(pod));
+    let users = users::root_refusals(pod, geteuid().is_root());
+    let all = commands.chain(volumes::check(pod)).chain(users);
     all.map(|(field, message)| PodProblem { place: Some((number, field)), message }).collect()
 }
 

@@ -7,20 +7,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::{Api, Client};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::account;
 use crate::disk::Disk;
+use crate::env::ConfigError;
 use crate::events::Events;
-use crate::files::{FileWork, Lane};
+use crate::files::{self, FileWork, Lane};
 use crate::options::Options;
 use crate::pod::ADDRESS;
 use crate::runtime::{Instance, Runtime, RuntimeError};
 use crate::sources::NodeFacts;
+use crate::users::{Tenant, Users};
 
 /// Containers that are started at once.
 const STARTS: usize = 8;
@@ -51,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) starts: Semaphore,
     /// Threads for file work.
     pub(crate) files: FileWork,
+    /// The users of namespaces, where each has its own.
+    users: Option<Arc<Users>>,
     /// What was begun beside everything else.
     tasks: TaskTracker,
     /// Cancelled when the node ends.
@@ -70,6 +74,7 @@ impl Shared {
             closed: watch::Sender::new(false),
             starts: Semaphore::new(STARTS),
             files: FileWork::new(),
+            users: options.isolate.map(|range| Arc::new(Users::new(options.root.clone(), range))),
             tasks: TaskTracker::new(),
             over: CancellationToken::new(),
             running: Mutex::default(),
@@ -97,6 +102,19 @@ impl Shared {
             node_name: self.options.name.clone(),
             allocatable: self.options.inventory.capacity(),
         }
+    }
+
+    /// The user that the pod's namespace runs as, where each namespace has its own.
+    pub(crate) async fn tenant(&self, pod: &Pod) -> Result<Option<Tenant>, ConfigError> {
+        let Some(users) = self.users.clone() else { return Ok(None) };
+        let name = pod.metadata.namespace.clone().unwrap_or_default();
+        let failed = |why: String| ConfigError::new(format!("namespace {name:?} has no user yet: {why}"));
+        let found = Api::<Namespace>::all(self.client.clone()).get_opt(&name).await;
+        let found = found.map_err(|error| failed(error.to_string()))?;
+        let uid = found.and_then(|namespace| namespace.metadata.uid);
+        let uid = uid.ok_or_else(|| failed("it does not exist".to_owned()))?;
+        let namespace = name.clone();
+        files::blocking(move || users.tenant(&uid, &namespace)).await.map(Some).map_err(failed)
     }
 
     /// A pod as it is run here. It may have to try whether mounts are permitted: for threads that may block.

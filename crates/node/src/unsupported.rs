@@ -154,6 +154,7 @@ impl Notes {
         let only = PodSecurityContext {
             run_as_user: context.run_as_user,
             run_as_group: context.run_as_group,
+            run_as_non_root: context.run_as_non_root,
             ..PodSecurityContext::default()
         };
         self.security(unhonoured(context, &only));
@@ -163,6 +164,8 @@ impl Notes {
         let only = SecurityContext {
             run_as_user: context.run_as_user,
             run_as_group: context.run_as_group,
+            run_as_non_root: context.run_as_non_root,
+            allow_privilege_escalation: context.allow_privilege_escalation,
             ..SecurityContext::default()
         };
         self.security(unhonoured(context, &only));
@@ -170,7 +173,8 @@ impl Notes {
 
     fn security(&mut self, fields: Vec<String>) {
         for field in fields {
-            self.when(true, &format!("securityContext.{field}: only runAsUser and runAsGroup are honoured"));
+            let honoured = "runAsUser, runAsGroup, runAsNonRoot and allowPrivilegeEscalation";
+            self.when(true, &format!("securityContext.{field}: only {honoured} are honoured"));
         }
     }
 }

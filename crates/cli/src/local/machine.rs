@@ -78,6 +78,7 @@ impl MachineArgs {
             log: self.log_rules()?,
             keep: self.keep()?,
             lost_objects: trainyard_host::lost_objects_file(root),
+            isolate: None,
             api: None,
             clock: trainyard_operator::system_clock(),
         })

@@ -13,6 +13,7 @@ mod replica;
 mod run;
 mod table;
 mod up;
+mod users;
 
 use std::process::ExitCode;
 

@@ -1,15 +1,18 @@
 //! `trainyard up`: a cluster of one machine.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tokio_util::sync::CancellationToken;
 use trainyard_host::{DataDir, Host, Socket, Store};
 use trainyard_node::Surroundings;
 
 use super::machine::{MachineArgs, Never, time_or_never};
 use super::places;
+use super::users::UserArgs;
 
 /// What file work has left to end when everything else has ended.
 const LAST_FILES: Duration = Duration::from_secs(1);
@@ -37,6 +40,8 @@ pub(crate) struct Args {
     #[arg(long)]
     salvage: bool,
     #[command(flatten)]
+    users: UserArgs,
+    #[command(flatten)]
     machine: MachineArgs,
 }
 
@@ -63,6 +68,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 async fn up(args: Args) -> anyhow::Result<()> {
     args.machine.check()?;
+    let has = |role| !args.without.contains(&role);
+    let has_node = has(Role::Node);
+    let isolate = args.users.isolation(has_node)?;
     let path = places::data_dir(args.data_dir.clone())?;
     let dir = DataDir::open(&path)?;
     if args.salvage {
@@ -71,17 +79,21 @@ async fn up(args: Args) -> anyhow::Result<()> {
     let path = dir.path().to_owned();
     let socket = Socket { port: args.port, dir: path.clone() };
     let kubeconfig = socket.kubeconfig();
-    let has = |role| !args.without.contains(&role);
     let mut operator = args.machine.operator()?;
-    if !has(Role::Node) {
+    if isolate.is_some() {
+        // Where this program itself lies may be closed to the users of namespaces.
+        operator.plan.helpers.program = trainyard_node::HELPER.to_owned();
+    }
+    if !has_node {
         // Somebody else's node knows neither our ports nor our gangs.
         operator = trainyard_operator::Options::default();
     }
-    let node = if has(Role::Node) {
+    let node = if has_node {
         let inventory = args.machine.inventory(&path)?;
         let name = dir.node_name(&inventory.host_name)?;
         let around = Surroundings::Clean { env: args.env };
-        Some(args.machine.node(name, &path, inventory, around, args.orphans_after.0)?)
+        let node = args.machine.node(name, &path, inventory, around, args.orphans_after.0)?;
+        Some(trainyard_node::Options { isolate, ..node })
     } else {
         None
     };
@@ -103,18 +115,11 @@ async fn up(args: Args) -> anyhow::Result<()> {
         // A role that failed ends the others; why is what waiting for the host returns.
         () = failing.cancelled() => return Ok(host.wait().await?),
     }
-    crate::print(&format!(
-        "trainyard is up at https://{address}; data in {}\nuse it:\n  export KUBECONFIG={}\n  trainyard list\n",
-        path.display(),
-        kubeconfig.display(),
-    ))?;
-    let shutdown = host.shutdown();
-    tokio::spawn(async move {
-        if let Ok(signal) = crate::signals::stop_signal().await {
-            tracing::info!(signal, "stopping");
-        }
-        shutdown.cancel();
-    });
+    greet(address, &path, &kubeconfig)?;
+    if let Some(warning) = args.users.warning(has_node, &path)? {
+        crate::complain(&warning);
+    }
+    stop_at_a_signal(host.shutdown());
     host.wait().await?;
     say_what_goes_on(&path, args.orphans_after);
     Ok(())
@@ -136,6 +141,23 @@ fn salvage(dir: &DataDir) -> anyhow::Result<()> {
     crate::print(&text)
 }
 
+fn greet(address: SocketAddr, path: &Path, kubeconfig: &Path) -> anyhow::Result<()> {
+    crate::print(&format!(
+        "trainyard is up at https://{address}; data in {}\nuse it:\n  export KUBECONFIG={}\n  trainyard list\n",
+        path.display(),
+        kubeconfig.display(),
+    ))
+}
+
+fn stop_at_a_signal(shutdown: CancellationToken) {
+    tokio::spawn(async move {
+        if let Ok(signal) = crate::signals::stop_signal().await {
+            tracing::info!(signal, "stopping");
+        }
+        shutdown.cancel();
+    });
+}
+
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -144,7 +166,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 /// Whoever stops `up` learns that processes go on, and how to end them.
-fn say_what_goes_on(path: &std::path::Path, orphans_after: Never) {
+fn say_what_goes_on(path: &Path, orphans_after: Never) {
     let running = trainyard_node::runtime::running_under(&path.join("pods")).len();
     if running > 0 {
         let until = orphans_after.0.map_or_else(String::new, |time| {

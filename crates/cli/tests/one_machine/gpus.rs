@@ -41,6 +41,7 @@ async fn try_host(dir: DataDir, gpus: u32) -> Result<Host, trainyard_host::Error
         log: trainyard_node::runtime::LogRules { max_bytes: 1 << 20, max_files: 2 },
         keep: trainyard_node::Keep::default(),
         lost_objects: trainyard_host::lost_objects_file(&path),
+        isolate: None,
         api: None,
         clock: trainyard_operator::system_clock(),
     };

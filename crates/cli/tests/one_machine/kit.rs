@@ -16,7 +16,11 @@ pub(crate) const BIN: &str = env!("CARGO_BIN_EXE_trainyard");
 
 /// A command of the binary with its own home.
 pub(crate) fn trainyard(home: &Path) -> Command {
-    let mut command = Command::new(BIN);
+    of(Path::new(BIN), home)
+}
+
+fn of(program: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program);
     command
         .env("HOME", home)
         .env_remove("XDG_DATA_HOME")
@@ -29,29 +33,35 @@ pub(crate) fn trainyard(home: &Path) -> Command {
 /// A running `up`. It is ended with everything it started when it is dropped.
 pub(crate) struct Up {
     pub(crate) dir: PathBuf,
+    program: PathBuf,
     child: Child,
     args: Vec<String>,
 }
 
 impl Up {
     pub(crate) async fn start(dir: &Path, args: &[&str]) -> Self {
+        Self::start_with(Path::new(BIN), dir, args).await
+    }
+
+    /// An `up` of another copy of the program.
+    pub(crate) async fn start_with(program: &Path, dir: &Path, args: &[&str]) -> Self {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let child = spawn(dir, &args);
-        let mut up = Self { dir: dir.to_owned(), child, args };
+        let child = spawn(program, dir, &args);
+        let mut up = Self { dir: dir.to_owned(), program: program.to_owned(), child, args };
         up.until_ready().await;
         up
     }
 
     /// Starts it again after it was killed.
     pub(crate) async fn again(&mut self) {
-        self.child = spawn(&self.dir, &self.args);
+        self.child = spawn(&self.program, &self.dir, &self.args);
         self.until_ready().await;
     }
 
     /// Starts it again with `--salvage`, this once.
     pub(crate) async fn salvage(&mut self) {
         let args = [self.args.as_slice(), &["--salvage".to_owned()]].concat();
-        self.child = spawn(&self.dir, &args);
+        self.child = spawn(&self.program, &self.dir, &args);
         self.until_ready().await;
     }
 
@@ -119,11 +129,11 @@ impl Drop for Up {
     }
 }
 
-fn spawn(dir: &Path, args: &[String]) -> Child {
+fn spawn(program: &Path, dir: &Path, args: &[String]) -> Child {
     // A kubeconfig of the time before would lead to a port that is no longer there.
     let _ = std::fs::remove_file(dir.join("kubeconfig"));
     let errors = std::fs::File::create(dir.parent().unwrap().join("up.err")).unwrap();
-    let mut command = trainyard(dir.parent().unwrap());
+    let mut command = of(program, dir.parent().unwrap());
     command.arg("up").arg("--data-dir").arg(dir).args(["--port", "0"]).args(args);
     command.stdout(Stdio::null()).stderr(errors).spawn().unwrap()
 }

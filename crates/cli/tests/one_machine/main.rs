@@ -22,3 +22,4 @@ mod reach;
 mod rescue;
 mod run;
 mod up;
+mod users;

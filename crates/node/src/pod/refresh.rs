@@ -11,7 +11,6 @@ use super::start;
 use crate::fetch::{Tokens, fetch};
 use crate::files::Lane;
 use crate::shared::Shared;
-use crate::volumes;
 
 /// How often is looked. A kubelet takes up to a minute; here a look costs a few microseconds.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -57,10 +56,13 @@ async fn refresh(shared: &Arc<Shared>, uid: &str, lane: &Lane, pod: &Arc<Pod>, t
             return tracing::debug!(uid, %error, "cannot look at what a pod's volumes are made from");
         }
     };
-    let (root, claims) = (shared.disk.volumes(uid), shared.disk.claims());
-    let (facts, made_for) = (shared.facts(), Arc::clone(pod));
+    let tenant = match shared.tenant(pod).await {
+        Ok(tenant) => tenant,
+        Err(error) => return tracing::debug!(uid, %error, "cannot tell whom a pod's volumes are for"),
+    };
+    let (own, made_for, of) = (Arc::clone(shared), Arc::clone(pod), uid.to_owned());
     let made = start::in_lane(lane, pod, move || {
-        volumes::prepare(&made_for, &root, &claims, &sources, &facts).map(drop)
+        start::volumes_of(&own, &made_for, &of, tenant.as_ref(), &sources).map(drop)
     });
     let made = made.await.map_err(|error| error.to_string());
     if let Err(why) = made.and_then(|made| made.map_err(|error| error.to_string())) {

@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSecurityContext, SecurityContext};
+use k8s_openapi::api::core::v1::{Container, Pod};
+use nix::unistd::geteuid;
 
 use super::sight::{Refusal, containers, grace};
 use super::status::PORT_TAKEN;
@@ -19,11 +20,16 @@ use crate::runtime::{self, ContainerSpec, Limits, Mount, Orphan};
 use crate::schedule::gpus_of_container;
 use crate::shared::Shared;
 use crate::sources::Fetched;
-use crate::volumes::{self, VolumeError};
-use crate::{account, quantity, unsupported};
+use crate::users::{Ground, Identity, Tenant, device_groups};
+use crate::volumes::{self, Owner, Place, Prepared, VolumeError};
+use crate::{account, quantity, unsupported, users};
 
 /// Where CUDA looks for the GPUs a process may use.
 const VISIBLE_GPUS: &str = "CUDA_VISIBLE_DEVICES";
+
+fn no_directory(error: std::io::Error) -> Refusal {
+    refusal("CreateContainerError", format!("the data directory: {error}"))
+}
 
 fn refusal(reason: &str, message: impl Into<String>) -> Refusal {
     Refusal { reason: reason.into(), message: message.into() }
@@ -100,9 +106,11 @@ pub(crate) async fn start(
     let sources = fetch(&shared.client, pod, &mut Tokens::new(shared.options.clock.clone())).await;
     let sources = sources.map_err(|error| refusal("CreateContainerConfigError", error.to_string()))?;
     let sources = Arc::new(sources);
+    let tenant = shared.tenant(pod).await?;
     let (own, seen, of, found) = (Arc::clone(shared), Arc::clone(pod), uid.to_owned(), Arc::clone(&sources));
     let (part, run) = (container.clone(), wanted.clone());
-    let preparing = in_lane(lane, pod, move || prepare(&own, &seen, &of, &part, &run, &found));
+    let preparing =
+        in_lane(lane, pod, move || prepare(&own, &seen, &of, &part, &run, &found, tenant.as_ref()));
     let spec = preparing.await.map_err(|error| refusal("FailedMount", hangs(pod, error)))??;
     bind_claims(&shared.client, &sources).await;
     let dir = shared.disk.run(uid, &container.name, wanted.number);
@@ -152,11 +160,11 @@ fn prepare(
     container: &Container,
     wanted: &Start,
     sources: &Fetched,
+    tenant: Option<&Tenant>,
 ) -> Result<ContainerSpec, Refusal> {
-    let io = |error: std::io::Error| refusal("CreateContainerError", format!("the data directory: {error}"));
-    shared.disk.admit(pod, shared.options.now()).map_err(io)?;
-    let spec = spec(shared, pod, uid, container, sources)?;
-    shared.disk.set_level(uid, &container.name, wanted.number, wanted.level).map_err(io)?;
+    shared.disk.admit(pod, shared.options.now()).map_err(no_directory)?;
+    let spec = spec(shared, pod, uid, container, sources, tenant)?;
+    shared.disk.set_level(uid, &container.name, wanted.number, wanted.level).map_err(no_directory)?;
     Ok(spec)
 }
 
@@ -166,19 +174,25 @@ fn spec(
     uid: &str,
     container: &Container,
     sources: &Fetched,
+    tenant: Option<&Tenant>,
 ) -> Result<ContainerSpec, Refusal> {
     let facts = shared.facts();
+    let node_is_root = geteuid().is_root();
+    let identity = users::identity(pod, container, node_is_root, tenant)?;
     let own = env::environment(pod, container, sources, &facts)?;
     let program = shared.options.entrypoints.command(container);
     let words: Vec<String> = program.iter().chain(container.args.iter().flatten()).cloned().collect();
     let command = env::expand_all(&words, &own);
-    let (volumes_dir, claims) = (shared.disk.volumes(uid), shared.disk.claims());
-    let volumes = volumes::prepare(pod, &volumes_dir, &claims, sources, &facts)?;
-    let (directory, around) = surroundings(shared, uid);
-    let mounts = volumes::mounts(container, &volumes, &own)?;
+    let volumes = volumes_of(shared, pod, uid, tenant, sources)?;
+    let working_dir = container.working_dir.clone().filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let ground = |work: &Path| {
+        users::ground(identity, node_is_root, work, working_dir.as_deref(), || shared.runtime.can_mount())
+    };
+    let (directory, mut env, ours) = surroundings(shared, uid, ground, tenant)?;
+    let mounts = volumes::mounts(container, &volumes, &own, identity.isolated)?;
     let is_own = directory == shared.disk.work(uid);
-    let mounts = permitted(shared, if is_own { visible(mounts, &directory) } else { mounts })?;
-    let mut env = around;
+    let mut mounts = permitted(shared, if is_own { visible(mounts, &directory) } else { mounts })?;
+    users::add(&mut mounts, ours);
     env.insert("HOSTNAME".into(), pod.metadata.name.clone().unwrap_or_default());
     if shared.options.inventory.has_gpus {
         env.insert(VISIBLE_GPUS.into(), gpus_of_container(pod, &container.name).join(","));
@@ -189,21 +203,17 @@ fn spec(
     if tty {
         env.entry("TERM".into()).or_insert_with(|| "xterm".into());
     }
-    let working_dir = container.working_dir.clone().filter(|dir| !dir.is_empty()).map(PathBuf::from);
-    let (user, group) = ids(pod, container);
     Ok(ContainerSpec {
-        label: format!(
-            "{}/{}/{}",
-            pod.metadata.namespace.as_deref().unwrap_or_default(),
-            pod.metadata.name.as_deref().unwrap_or_default(),
-            container.name
-        ),
+        label: label(pod, container),
         command,
         env,
         working_dir: working_dir.map_or(directory.clone(), |dir| directory.join(dir)),
         mounts,
-        user,
-        group,
+        user: identity.user,
+        group: identity.group,
+        groups: groups(shared, pod, container, identity),
+        isolated: identity.isolated,
+        no_new_privs: identity.no_new_privs,
         limits: limits(container),
         stdin: container.stdin == Some(true),
         stdin_once: container.stdin_once == Some(true),
@@ -214,6 +224,33 @@ fn spec(
     })
 }
 
+fn label(pod: &Pod, container: &Container) -> String {
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("{}/{}/{}", part(&pod.metadata.namespace), part(&pod.metadata.name), container.name)
+}
+
+/// The pod's volumes, made for whom they are.
+pub(super) fn volumes_of(
+    shared: &Shared,
+    pod: &Pod,
+    uid: &str,
+    tenant: Option<&Tenant>,
+    sources: &Fetched,
+) -> Result<BTreeMap<String, Prepared>, VolumeError> {
+    let root = shared.disk.volumes(uid);
+    let claims = tenant.map_or_else(|| shared.disk.claims(), Tenant::claims);
+    let owner = tenant.map(|tenant| Owner { user: tenant.user, closed: &shared.options.root });
+    let place = Place { root: &root, claims: &claims, owner };
+    volumes::prepare(pod, place, sources, &shared.facts())
+}
+
+/// Another user than the node's needs the groups of the GPUs it was given; where GPUs are not counted, of all.
+fn groups(shared: &Shared, pod: &Pod, container: &Container, identity: Identity) -> Vec<u32> {
+    let is_other = identity.user.is_some_and(|user| user != 0);
+    let has_gpus = !shared.options.inventory.has_gpus || !gpus_of_container(pod, &container.name).is_empty();
+    if is_other && has_gpus { device_groups() } else { Vec::new() }
+}
+
 fn orphan(shared: &Shared, pod: &Pod) -> Orphan {
     Orphan {
         lock: shared.options.lock.clone(),
@@ -222,13 +259,30 @@ fn orphan(shared: &Shared, pod: &Pod) -> Orphan {
     }
 }
 
-fn surroundings(shared: &Shared, uid: &str) -> (PathBuf, BTreeMap<String, String>) {
+/// Where a container starts, what it finds in its environment, and what has to be mounted for that.
+type Around = (PathBuf, BTreeMap<String, String>, Vec<Mount>);
+
+fn surroundings(
+    shared: &Shared,
+    uid: &str,
+    ground: impl FnOnce(&Path) -> Result<Ground, ConfigError>,
+    tenant: Option<&Tenant>,
+) -> Result<Around, Refusal> {
     match &shared.options.surroundings {
-        Surroundings::Caller { directory, env } => (directory.clone(), env.clone()),
+        Surroundings::Caller { directory, env } => Ok((directory.clone(), env.clone(), Vec::new())),
         Surroundings::Clean { env } => {
-            let work = shared.disk.work(uid);
-            let env = clean_env(&work.to_string_lossy(), env);
-            (work, env)
+            let Ground { directory, mount } = ground(&shared.disk.work(uid))?;
+            if mount.is_some() {
+                shared.disk.open_work(uid, tenant.map(|tenant| tenant.user)).map_err(no_directory)?;
+            }
+            let mut mounts: Vec<Mount> = mount.into_iter().collect();
+            let mut env = clean_env(&directory.to_string_lossy(), env);
+            if let Some(tenant) = tenant {
+                mounts.extend(tenant.mounts(&shared.options.shim));
+                env.insert("USER".into(), tenant.login.clone());
+                env.insert("LOGNAME".into(), tenant.login.clone());
+            }
+            Ok((directory, env, mounts))
         }
     }
 }
@@ -237,7 +291,7 @@ fn surroundings(shared: &Shared, uid: &str) -> (PathBuf, BTreeMap<String, String
 fn visible(mut mounts: Vec<Mount>, work: &Path) -> Vec<Mount> {
     let hides = |mount: &Mount| mount.source != mount.target || mount.read_only;
     if mounts.iter().any(|mount| work.starts_with(&mount.target) && hides(mount)) {
-        mounts.push(Mount { source: work.to_owned(), target: work.to_owned(), read_only: false });
+        mounts.push(Mount { source: work.to_owned(), target: work.to_owned(), ..Mount::default() });
     }
     mounts
 }
@@ -260,17 +314,6 @@ fn permitted(shared: &Shared, mut mounts: Vec<Mount>) -> Result<Vec<Mount>, Refu
     }
     mounts.iter_mut().for_each(|mount| mount.read_only = false);
     Ok(mounts)
-}
-
-fn ids(pod: &Pod, container: &Container) -> (Option<u32>, Option<u32>) {
-    let own: Option<&SecurityContext> = container.security_context.as_ref();
-    let shared: Option<&PodSecurityContext> =
-        pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
-    let id = |own: Option<i64>, shared: Option<i64>| own.or(shared).and_then(|id| u32::try_from(id).ok());
-    (
-        id(own.and_then(|c| c.run_as_user), shared.and_then(|c| c.run_as_user)),
-        id(own.and_then(|c| c.run_as_group), shared.and_then(|c| c.run_as_group)),
-    )
 }
 
 fn limits(container: &Container) -> Limits {
@@ -296,6 +339,7 @@ mod tests {
             source: source.into(),
             target: target.into(),
             read_only,
+            opened: None,
         };
         let work = Path::new("/home/me/.local/share/trainyard/pods/u/work");
         let own = mount(&work.to_string_lossy(), &work.to_string_lossy(), false);

@@ -38,7 +38,7 @@ use self::files::{CLAIM, LOCK, STOP, StopRequest};
 pub use self::live::{end_all, running_under};
 use self::peer::Peer;
 pub use self::run::{Streams, WindowSize};
-pub use self::spec::{ContainerSpec, Enforceable, Exit, ExitReason, Limits, LogRules, Mount, Orphan};
+pub use self::spec::{ContainerSpec, Enforceable, Exit, ExitReason, Limits, LogRules, Mount, Opened, Orphan};
 use self::state::State;
 pub use self::usage::Usage;
 use crate::files::blocking;

@@ -23,6 +23,15 @@ pub struct ContainerSpec {
     pub user: Option<u32>,
     /// Group to run as.
     pub group: Option<u32>,
+    /// Groups beside that one.
+    #[serde(default)]
+    pub groups: Vec<u32>,
+    /// Users of other containers must not get at what it has: its files are for its user alone.
+    #[serde(default)]
+    pub isolated: bool,
+    /// Neither the program nor what it starts can gain rights, by a set-user-ID file for example.
+    #[serde(default)]
+    pub no_new_privs: bool,
     /// Resource limits, where the machine can keep them.
     pub limits: Limits,
     /// Its input can be written to; otherwise it is empty.
@@ -51,7 +60,7 @@ impl ContainerSpec {
 }
 
 /// A file or directory of the machine that the container sees at another place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// Where it is.
     pub source: PathBuf,
@@ -59,6 +68,21 @@ pub struct Mount {
     pub target: PathBuf,
     /// The container may not write to it.
     pub read_only: bool,
+    /// Where others could put a link in the way: the source is opened with the rights of the container's user. Otherwise
+    /// with the shim's.
+    #[serde(default)]
+    pub opened: Option<Opened>,
+}
+
+/// How a source is opened with the rights of the container's user.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The source itself is the machine's, and of this type as hostPath volumes name it. Otherwise the node made it.
+    pub host: Option<String>,
+    /// A place in the source, without links.
+    pub inside: PathBuf,
+    /// What is missing of that place is made.
+    pub create: bool,
 }
 
 /// Resource limits.

@@ -8,7 +8,7 @@ use std::process::{ExitCode, Stdio};
 
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::{Uid, fchown, getppid, setsid};
+use nix::unistd::{getppid, setsid};
 use rustix::process::ioctl_tiocsctty;
 
 use super::{mounts, program};
@@ -45,7 +45,7 @@ fn become_program(dir: &Path) -> String {
         Ok(stdin) => stdin,
         Err(error) => return format!("its input cannot be set up: {error}"),
     };
-    if let Err(message) = mounts::enter(dir, &spec.mounts).and_then(|()| program::settle(&spec)) {
+    if let Err(message) = mounts::enter(dir, &spec).and_then(|()| program::settle(&spec)) {
         return message;
     }
     if let Some(soft) = spec.open_files {
@@ -68,7 +68,6 @@ fn input(dir: &Path, spec: &ContainerSpec) -> io::Result<Stdio> {
         setsid()?;
         let terminal = io::stdout().as_fd().try_clone_to_owned()?;
         ioctl_tiocsctty(&terminal)?;
-        let _may_be_its_owner_already = fchown(&terminal, spec.user.map(Uid::from_raw), None);
         return Ok(Stdio::from(terminal));
     }
     match spec.stdin {

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, chroot, pivot_root};
 
+use super::person::Person;
+
 const NOTHING: Option<&str> = None;
 
 /// The file tree of a container in the making.
@@ -23,6 +25,8 @@ pub(super) struct Tree {
     /// What is mounted already, and whether read-only.
     mounts: Vec<(PathBuf, bool)>,
     covered: usize,
+    /// Whose the volumes are, if they are not the machine's to write to.
+    person: Option<Person>,
 }
 
 /// Makes a file or directory, with all that is mounted below it, appear at another place too.
@@ -31,6 +35,10 @@ pub(super) fn bind(source: &Path, target: &Path) -> io::Result<()> {
 }
 
 impl Tree {
+    pub(super) fn new(person: Option<Person>) -> Self {
+        Self { person, ..Self::default() }
+    }
+
     /// Notes a mount: below it entries may be made in what is mounted, as every container runtime does.
     pub(super) fn mounted(&mut self, target: PathBuf, read_only: bool) {
         self.mounts.push((target, read_only));
@@ -65,14 +73,19 @@ impl Tree {
         if !self.may_write(&at) {
             self.cover(&at, first)?;
         }
+        // In what others can change, with no more rights than they have.
+        let person = self.person.clone().filter(|_| !self.own.contains(&at));
         for (n, name) in missing.iter().enumerate() {
             at.push(name);
-            if n + 1 < missing.len() || is_dir {
-                fs::create_dir(&at)?;
+            let is_dir = n + 1 < missing.len() || is_dir;
+            let make = || if is_dir { fs::create_dir(&at) } else { File::create_new(&at).map(drop) };
+            match &person {
+                Some(person) => person.act(make)?,
+                None => make()?,
+            }
+            if is_dir && person.is_none() {
                 // Another mount may need a place in it.
                 self.own.insert(at.clone());
-            } else {
-                File::create(&at)?;
             }
         }
         Ok(at)

@@ -1,5 +1,6 @@
 //! What a container sees at which path, made so that nothing of it can be seen outside, nor stays behind.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -11,28 +12,34 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::{chdir, getegid, geteuid};
 
 use super::mirror::{Tree, bind};
+use super::open::open;
+use super::person::Person;
 use super::program::text;
-use crate::runtime::Mount;
 use crate::runtime::files::STAGE;
+use crate::runtime::{ContainerSpec, Mount};
+use crate::users::RUN;
 
 const NOTHING: Option<&str> = None;
 
 /// Makes the mounts in a namespace of their own, if there is one to make: a path that is mounted onto itself, and may be
 /// written to, needs none.
-pub(super) fn enter(dir: &Path, mounts: &[Mount]) -> Result<(), String> {
+pub(super) fn enter(dir: &Path, spec: &ContainerSpec) -> Result<(), String> {
+    let mounts = &spec.mounts;
     if mounts.iter().all(|mount| mount.source == mount.target && !mount.read_only) {
         return Ok(());
     }
+    make_anchor(mounts);
     isolate()?;
     let stage = dir.join(STAGE);
     prepare(&stage).map_err(|error| format!("`{}` cannot be used for mounts: {error}", stage.display()))?;
     // The sources first: a mount may hide the source of another.
+    let person = Person::of(spec);
     for (n, one) in mounts.iter().enumerate() {
-        set_aside(one, &stage.join(n.to_string()))?;
+        set_aside(one, &stage.join(n.to_string()), person.as_ref())?;
     }
     let mut order: Vec<(usize, &Mount)> = mounts.iter().enumerate().collect();
     order.sort_by_key(|(_, mount)| mount.target.components().count());
-    let mut tree = Tree::default();
+    let mut tree = Tree::new(person);
     if order.iter().any(|(_, mount)| lacks_top(&mount.target)) {
         tree.renew_root(&stage).map_err(|error| format!("the container's root cannot be made: {error}"))?;
     }
@@ -42,6 +49,19 @@ pub(super) fn enter(dir: &Path, mounts: &[Mount]) -> Result<(), String> {
         place(&mut tree, one, Path::new(&n.to_string()))?;
     }
     umount2(".", MntFlags::MNT_DETACH).map_err(|error| format!("mounts cannot be tidied up: {}", text(error)))
+}
+
+/// The place for the node's own mounts is made on the machine itself. A container that had it alone would need a copy of
+/// `/run`, and would not see what others make there later.
+fn make_anchor(mounts: &[Mount]) {
+    for Mount { source, target, .. } in mounts.iter().filter(|mount| mount.target.starts_with(RUN)) {
+        let is_dir = source.is_dir();
+        let directory = if is_dir { Some(target.as_path()) } else { target.parent() };
+        let _made_for_the_container_alone_then = directory.map(fs::create_dir_all);
+        if !is_dir {
+            let _is_there_already = File::create_new(target);
+        }
+    }
 }
 
 /// Whether mounts can be made here at all; leaves nothing, since the process that asks ends.
@@ -79,16 +99,18 @@ fn prepare(stage: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn set_aside(one: &Mount, place: &Path) -> Result<(), String> {
+fn set_aside(one: &Mount, place: &Path, person: Option<&Person>) -> Result<(), String> {
     let (source, target) = (one.source.display(), one.target.display());
     let plain = one.target.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !one.target.is_absolute() || !plain {
         return Err(format!("`{target}` is no place to mount at: the path must be absolute, without `..`"));
     }
-    let made = fs::metadata(&one.source)
+    let cannot = |error: &dyn Display| format!("`{source}` cannot be mounted at `{target}`: {error}");
+    let found = open(one, person).map_err(|why| cannot(&why))?;
+    let path = found.path();
+    let made = fs::metadata(&path)
         .and_then(|kind| if kind.is_dir() { fs::create_dir(place) } else { File::create(place).map(drop) });
-    made.and_then(|()| bind(&one.source, place))
-        .map_err(|error| format!("`{source}` cannot be mounted at `{target}`: {error}"))
+    made.and_then(|()| bind(&path, place)).map_err(|error| cannot(&error))
 }
 
 fn lacks_top(target: &Path) -> bool {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +11,9 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::unistd::{AccessFlags, Gid, Uid, access, chdir, geteuid, setgid, setgroups, setuid};
+use nix::sys::prctl::set_no_new_privs;
+use nix::sys::stat::{Mode, fstat, umask};
+use nix::unistd::{AccessFlags, Gid, Uid, access, chdir, fchown, geteuid, setgid, setgroups, setuid};
 
 use crate::runtime::ContainerSpec;
 
@@ -20,6 +23,13 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Takes on the container's user and goes to its directory.
 pub(super) fn settle(spec: &ContainerSpec) -> Result<(), String> {
     become_user(spec)?;
+    if spec.isolated {
+        // On what it shares with others, `/tmp` for example, its files are its own.
+        umask(Mode::from_bits_truncate(0o077));
+    }
+    if spec.no_new_privs {
+        set_no_new_privs().map_err(|error| format!("its rights cannot be limited: {}", text(error)))?;
+    }
     chdir(&spec.working_dir).map_err(|error| {
         let dir = spec.working_dir.display();
         format!(
@@ -75,6 +85,20 @@ fn obey_signals() {
     }
 }
 
+/// Gives the standard streams to the container's user: otherwise a program cannot open `/dev/stdout` by its name. What is
+/// neither a pipe nor a terminal is not the container's alone.
+fn hand_over_streams(user: u32) {
+    fn hand_over(stream: impl AsFd + IsTerminal, user: u32) {
+        let is_pipe = fstat(&stream).is_ok_and(|kind| kind.st_mode & libc::S_IFMT == libc::S_IFIFO);
+        if is_pipe || stream.is_terminal() {
+            let _only_its_name_does_not_work = fchown(&stream, Some(Uid::from_raw(user)), None);
+        }
+    }
+    hand_over(io::stdin(), user);
+    hand_over(io::stdout(), user);
+    hand_over(io::stderr(), user);
+}
+
 fn become_user(spec: &ContainerSpec) -> Result<(), String> {
     let Some(user) = spec.user.or(spec.group) else { return Ok(()) };
     let group = Gid::from_raw(spec.group.unwrap_or(user));
@@ -83,7 +107,10 @@ fn become_user(spec: &ContainerSpec) -> Result<(), String> {
         let hint = "start the node as root or leave runAsUser out";
         return if same { Ok(()) } else { Err(format!("only root can run it as user {user}; {hint}")) };
     }
-    let done = setgroups(&[group]).and_then(|()| setgid(group));
+    spec.user.into_iter().for_each(hand_over_streams);
+    let groups: Vec<Gid> =
+        [group].into_iter().chain(spec.groups.iter().copied().map(Gid::from_raw)).collect();
+    let done = setgroups(&groups).and_then(|()| setgid(group));
     let done = done.and_then(|()| spec.user.map_or(Ok(()), |user| setuid(Uid::from_raw(user))));
     done.map_err(|error| format!("it cannot run as user {user}: {}", text(error)))
 }

@@ -1,7 +1,7 @@
 //! A pod's volumes as directories of this machine, and where its containers see them.
 
 mod check;
-mod host_path;
+pub(crate) mod host_path;
 mod payload;
 mod sub_path;
 mod write;
@@ -43,26 +43,57 @@ pub struct Prepared {
     pub path: PathBuf,
     /// No container may write to it, whatever its mount says: ConfigMaps and the like, and claims taken so.
     pub read_only: bool,
+    /// Where it comes from.
+    pub origin: Origin,
 }
 
-/// Makes every volume of the pod: its own below `root`, claims below `claims` as `<namespace>/<name>`. May be called
-/// again at any time: what is there stays, and files of ConfigMaps and Secrets are brought up to date, all at once.
+/// Where a volume comes from: who could have put links into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Files that the node writes, and nobody else.
+    Files,
+    /// A directory that containers write to.
+    Directory,
+    /// The machine, with the type that the pod says it has.
+    Host(String),
+}
+
+/// Where a pod's volumes are made, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The pod's own volumes.
+    pub root: &'a Path,
+    /// Claims, as `<namespace>/<name>`.
+    pub claims: &'a Path,
+    /// The one user they are for; everybody who gets there if absent.
+    pub owner: Option<Owner<'a>>,
+}
+
+/// The user of an isolated namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// The user, whose group has the same number.
+    pub user: u32,
+    /// No hostPath may lead into this directory.
+    pub closed: &'a Path,
+}
+
+/// Makes every volume of the pod. May be called again at any time: what is there stays, and files of ConfigMaps and
+/// Secrets are brought up to date, all at once.
 pub fn prepare(
     pod: &Pod,
-    root: &Path,
-    claims: &Path,
+    place: Place<'_>,
     sources: &dyn Sources,
     node: &NodeFacts,
 ) -> Result<BTreeMap<String, Prepared>, VolumeError> {
     let pod_volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let maker = Maker { pod, root, claims, sources, node };
+    let maker = Maker { pod, place, sources, node };
     pod_volumes.map(|volume| Ok((volume.name.clone(), maker.make(volume)?))).collect()
 }
 
 struct Maker<'a> {
     pod: &'a Pod,
-    root: &'a Path,
-    claims: &'a Path,
+    place: Place<'a>,
     sources: &'a dyn Sources,
     node: &'a NodeFacts,
 }
@@ -75,24 +106,32 @@ impl Maker<'_> {
             return Err(failed("is no name for a volume".into()));
         }
         if let Some(source) = &volume.host_path {
-            let path = host_path::check(source).map_err(failed)?;
-            return Ok(Prepared { path, read_only: false });
+            let path = match self.place.owner {
+                // What the user may not see is not looked at either: the shim opens it as that user.
+                Some(owner) => host_path::permitted(source, owner.closed),
+                None => host_path::check(source),
+            };
+            let origin = Origin::Host(source.type_.clone().unwrap_or_default());
+            return Ok(Prepared { path: path.map_err(failed)?, read_only: false, origin });
         }
         if let Some(source) = &volume.persistent_volume_claim {
             let path = self.claim(&source.claim_name).map_err(failed)?;
-            return Ok(Prepared { path, read_only: source.read_only == Some(true) });
+            let read_only = source.read_only == Some(true);
+            return Ok(Prepared { path, read_only, origin: Origin::Directory });
         }
-        let path = self.root.join(name);
+        let path = self.place.root.join(name);
+        let user = self.place.owner.map(|owner| owner.user);
         if let Some(payload) = self.payload(volume).map_err(failed)? {
-            write::replace(&path, &payload)
+            write::replace(&path, &payload, user)
                 .map_err(|error| failed(format!("{}: {error}", path.display())))?;
-            return Ok(Prepared { path, read_only: true });
+            return Ok(Prepared { path, read_only: true, origin: Origin::Files });
         }
         if let Some(message) = check::refused(volume) {
             return Err(failed(message));
         }
-        write::directory(&path, 0o777).map_err(|error| failed(format!("{}: {error}", path.display())))?;
-        Ok(Prepared { path, read_only: false })
+        write::directory(&path, 0o777, user)
+            .map_err(|error| failed(format!("{}: {error}", path.display())))?;
+        Ok(Prepared { path, read_only: false, origin: Origin::Directory })
     }
 
     fn namespace(&self) -> &str {
@@ -105,8 +144,9 @@ impl Maker<'_> {
         if !legal || self.sources.claim(namespace, name).is_none() {
             return Err(format!("persistentvolumeclaim {name:?} not found"));
         }
-        let path = self.claims.join(namespace).join(name);
-        write::directory(&path, 0o755).map_err(|error| format!("{}: {error}", path.display()))?;
+        let path = self.place.claims.join(namespace).join(name);
+        let user = self.place.owner.map(|owner| owner.user);
+        write::directory(&path, 0o755, user).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path)
     }
 
@@ -153,11 +193,13 @@ fn is_component(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
 }
 
-/// What a container sees where, those further up first, so that one may be mounted inside another.
+/// What a container sees where, those further up first, so that one may be mounted inside another. With `isolated`, what
+/// others could have changed is left for the shim to open.
 pub fn mounts(
     container: &Container,
     volumes: &BTreeMap<String, Prepared>,
     env: &BTreeMap<String, String>,
+    isolated: bool,
 ) -> Result<Vec<Mount>, VolumeError> {
     let mut targets = BTreeSet::new();
     let mut list = Vec::new();
@@ -180,9 +222,16 @@ pub fn mounts(
                 .map_err(|name| failed(format!("subPathExpr {expression:?}: {name} is not set")))?,
             (path, _) => path.unwrap_or_default().to_owned(),
         };
-        let source = sub_path::resolve(volume, &inside).map_err(failed)?;
+        let (source, opened) = match &volume.origin {
+            Origin::Directory | Origin::Host(_) if isolated => {
+                (volume.path.clone(), Some(sub_path::to_be_opened(volume, &inside).map_err(failed)?))
+            }
+            Origin::Files | Origin::Directory | Origin::Host(_) => {
+                (sub_path::resolve(volume, &inside).map_err(failed)?, None)
+            }
+        };
         let read_only = volume.read_only || mount.read_only == Some(true);
-        list.push(Mount { source, target, read_only });
+        list.push(Mount { source, target, read_only, opened });
     }
     list.sort_by_key(|mount| mount.target.components().count());
     Ok(list)

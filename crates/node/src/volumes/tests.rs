@@ -1,12 +1,13 @@
 //! Volumes on a real file system.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::runtime::Opened;
 use crate::sources::Fetched;
 
 struct World {
@@ -36,6 +37,10 @@ impl World {
     }
 
     fn prepare(&self, volume: &Value) -> Result<Prepared, String> {
+        self.prepare_for(volume, None)
+    }
+
+    fn prepare_for(&self, volume: &Value, owner: Option<Owner<'_>>) -> Result<Prepared, String> {
         let mut volume = volume.clone();
         volume["name"] = json!("v");
         let pod: Pod = serde_json::from_value(json!({
@@ -47,7 +52,8 @@ impl World {
         }))
         .unwrap();
         let (root, claims) = (self.path("volumes"), self.path("claims"));
-        let made = prepare(&pod, &root, &claims, &self.sources, &NodeFacts::default());
+        let place = Place { root: &root, claims: &claims, owner };
+        let made = prepare(&pod, place, &self.sources, &NodeFacts::default());
         made.map(|mut volumes| volumes.remove("v").unwrap()).map_err(|error| error.message)
     }
 
@@ -184,7 +190,10 @@ fn a_claim_is_a_directory_that_stays() {
     let world = World::new();
     let claim = json!({ "persistentVolumeClaim": { "claimName": "data", "readOnly": true } });
     let prepared = world.prepare(&claim).unwrap();
-    assert_eq!(prepared, Prepared { path: world.path("claims/ns/data"), read_only: true });
+    assert_eq!(
+        prepared,
+        Prepared { path: world.path("claims/ns/data"), read_only: true, origin: Origin::Directory }
+    );
     assert!(prepared.path.is_dir());
 }
 
@@ -224,7 +233,7 @@ fn mount(volume: &Prepared, mounts: Value) -> Result<Vec<Mount>, String> {
     let container = serde_json::from_value(json!({ "name": "c", "volumeMounts": mounts })).unwrap();
     let volumes = BTreeMap::from([("v".to_owned(), volume.clone())]);
     let env = BTreeMap::from([("RANK".to_owned(), "3".to_owned())]);
-    super::mounts(&container, &volumes, &env).map_err(|error| error.message)
+    super::mounts(&container, &volumes, &env, false).map_err(|error| error.message)
 }
 
 #[test]
@@ -296,4 +305,46 @@ fn mounts_that_make_no_sense_are_told() {
         mount(&files, json!([{ "name": "v", "mountPath": "/opt/train.py", "subPath": "train.py" }])).unwrap();
     assert_eq!(fs::read_to_string(&list[0].source).unwrap(), "print(1)");
     assert!(list[0].read_only);
+}
+
+#[test]
+fn what_others_can_change_is_left_for_the_shim_to_open() {
+    let world = World::new();
+    let closed = world.path("closed");
+    // As root for another user, as anybody else for oneself.
+    let own = fs::metadata("/proc/self").unwrap().uid();
+    let user = if own == 0 { 12_345 } else { own };
+    let made = |volume: Value| world.prepare_for(&volume, Some(Owner { user, closed: &closed }));
+    let sub = |volume: &Prepared, path: &str| {
+        let container =
+            json!({ "name": "c", "volumeMounts": [{ "name": "v", "mountPath": "/x", "subPath": path }] });
+        let volumes = BTreeMap::from([("v".to_owned(), volume.clone())]);
+        let list =
+            super::mounts(&serde_json::from_value(container).unwrap(), &volumes, &BTreeMap::new(), true);
+        list.map(|mut list| list.remove(0)).map_err(|error| error.message)
+    };
+    let files = made(json!({ "secret": { "secretName": "sec", "defaultMode": 0o400 } })).unwrap();
+    let file = fs::metadata(files.path.join("token")).unwrap();
+    assert_eq!((file.uid(), file.gid(), file.mode() & 0o777), (user, user, 0o400));
+    assert_eq!(fs::metadata(&files.path).unwrap().uid(), own, "nobody else changes what is in it");
+    assert_eq!(sub(&files, "token").unwrap().opened, None);
+
+    let empty = made(json!({ "emptyDir": {} })).unwrap();
+    assert_eq!((fs::metadata(&empty.path).unwrap().uid(), mode(&empty.path)), (user, 0o700));
+    let mount = sub(&empty, "a/./b").unwrap();
+    let opened = Opened { host: None, inside: "a/b".into(), create: true };
+    assert_eq!((mount.source, mount.opened), (empty.path.clone(), Some(opened)));
+    assert!(!empty.path.join("a").exists(), "the shim makes it, as that user");
+    assert!(sub(&empty, "../b").unwrap_err().contains("must be relative"));
+
+    let host = |path: &str| made(json!({ "hostPath": { "path": path, "type": "DirectoryOrCreate" } }));
+    let beside = world.path("closed-not");
+    let found = host(&beside.to_string_lossy()).unwrap();
+    assert!(!beside.exists());
+    let opened = Opened { host: Some("DirectoryOrCreate".into()), inside: PathBuf::new(), create: true };
+    assert_eq!(sub(&found, "").unwrap().opened, Some(opened));
+    for path in ["closed", "closed/pki", "other/../closed"] {
+        let why = host(&world.path(path).to_string_lossy()).unwrap_err();
+        assert!(why.contains("data directory") || why.contains("without .."), "{why}");
+    }
 }

@@ -6,10 +6,10 @@
 //! does every mount of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
 
 use super::payload::{File, Payload};
 
@@ -17,25 +17,34 @@ use super::payload::{File, Payload};
 pub(super) const DATA: &str = "..data";
 const NEXT: &str = "..data.next";
 
-/// A directory with these permissions, whatever the umask is. One that is there keeps what it has.
-pub(super) fn directory(path: &Path, mode: u32) -> io::Result<()> {
-    if path.is_dir() {
+/// A directory with these permissions, whatever the umask is; one that has an owner is for that user alone. One that is
+/// there keeps what it has, but for a wrong owner.
+pub(super) fn directory(path: &Path, mode: u32, owner: Option<u32>) -> io::Result<()> {
+    let found = fs::metadata(path).ok().filter(Metadata::is_dir);
+    let is_theirs = |found: &Metadata| owner.is_none_or(|owner| found.uid() == owner);
+    if found.as_ref().is_some_and(is_theirs) {
         return Ok(());
     }
     fs::create_dir_all(path)?;
+    if owner.is_some() {
+        chown(path, owner, owner)?;
+    }
+    let mode = if owner.is_some() { 0o700 } else { mode };
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-/// Makes `payload` the content of the volume at `path`.
-pub(super) fn replace(path: &Path, payload: &Payload) -> io::Result<()> {
-    directory(path, 0o755)?;
+/// Makes `payload` the content of the volume at `path`. The files are their owner's, if there is one; the directories stay
+/// ours, so that nobody else changes what is in them.
+pub(super) fn replace(path: &Path, payload: &Payload, owner: Option<u32>) -> io::Result<()> {
+    directory(path, 0o755, None)?;
     let current = fs::read_link(path.join(DATA)).ok();
-    if current.as_ref().is_some_and(|current| read(&path.join(current)).ok().as_ref() == Some(payload)) {
+    let is_current = |current: &PathBuf| read(&path.join(current), owner).ok().as_ref() == Some(payload);
+    if current.as_ref().is_some_and(is_current) {
         return link_names(path, payload);
     }
     let next = unused(path)?;
     for (name, file) in payload {
-        write(&path.join(&next).join(name), file)?;
+        write(&path.join(&next).join(name), file, owner)?;
     }
     remove(&path.join(NEXT))?;
     symlink(&next, path.join(NEXT))?;
@@ -44,11 +53,14 @@ pub(super) fn replace(path: &Path, payload: &Payload) -> io::Result<()> {
     remove_others(path, &next)
 }
 
-fn write(path: &Path, file: &File) -> io::Result<()> {
+fn write(path: &Path, file: &File, owner: Option<u32>) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
     fs::write(path, &file.content)?;
+    if owner.is_some() {
+        chown(path, owner, owner)?;
+    }
     fs::set_permissions(path, fs::Permissions::from_mode(file.mode))
 }
 
@@ -106,8 +118,8 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What is in a directory, to see whether anything changed.
-fn read(root: &Path) -> io::Result<Payload> {
+/// What is in a directory, to see whether anything changed. Files of another owner are none of it.
+fn read(root: &Path, owner: Option<u32>) -> io::Result<Payload> {
     let mut payload = BTreeMap::new();
     let mut left = vec![root.to_owned()];
     while let Some(directory) = left.pop() {
@@ -116,6 +128,9 @@ fn read(root: &Path) -> io::Result<Payload> {
             let meta = fs::symlink_metadata(&path)?;
             if meta.is_dir() {
                 left.push(path);
+                continue;
+            }
+            if owner.is_some_and(|owner| meta.uid() != owner) {
                 continue;
             }
             let name = path.strip_prefix(root).map_err(io::Error::other)?.to_string_lossy().into_owned();

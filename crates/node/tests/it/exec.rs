@@ -46,7 +46,8 @@ async fn it_sees_the_mounts_of_the_container() {
     fs::create_dir(&source).unwrap();
     let ready = source.join("ready");
     let mut spec = bench.shell("echo hello > /ty-exec/ready; sleep 1000");
-    spec.mounts = vec![Mount { source: source.clone(), target: PathBuf::from("/ty-exec"), read_only: false }];
+    spec.mounts =
+        vec![Mount { source: source.clone(), target: PathBuf::from("/ty-exec"), ..Mount::default() }];
     bench.begin(&dir, &spec).await;
     content(&ready).await;
     let outcome = bench.runtime.exec(&dir, &words(&["cat", "/ty-exec/ready"]), LONG).await.unwrap();

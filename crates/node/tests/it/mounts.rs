@@ -8,7 +8,7 @@ use trainyard_node::runtime::{ContainerSpec, ExitReason, Mount};
 use crate::harness::{Bench, whole_log};
 
 fn mount(source: &Path, target: &str) -> Mount {
-    Mount { source: source.to_owned(), target: PathBuf::from(target), read_only: false }
+    Mount { source: source.to_owned(), target: PathBuf::from(target), ..Mount::default() }
 }
 
 /// Nothing to test where namespaces are forbidden, except that it is said.
