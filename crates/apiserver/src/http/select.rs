@@ -14,7 +14,7 @@ use crate::store::Stored;
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
     served: Arc<Served>,
-    /// `namespace/`, or empty for all.
+    /// `namespace/`, perhaps with the beginning of names, or empty for all.
     pub(crate) prefix: String,
     labels: LabelSelector,
     fields: FieldSelector,
@@ -33,10 +33,12 @@ impl Selection {
                 return Err(Failure::bad_request(unsupported(&served, field)));
             }
         }
+        let name = fields.exact("metadata.name").unwrap_or_default();
         let prefix = match (served.namespaced, call.namespace.as_str()) {
             (true, "") => String::new(),
-            (true, namespace) => format!("{namespace}/"),
-            (false, _) => "/".to_owned(),
+            // A name leads to its object: whoever waits for one does not read all of them.
+            (true, namespace) => format!("{namespace}/{name}"),
+            (false, _) => format!("/{name}"),
         };
         Ok(Self { served, prefix, labels, fields })
     }

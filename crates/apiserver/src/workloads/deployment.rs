@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 use super::client::{Actor, Refused, path};
+use super::index::Kind;
 use super::pods::{Pod, controller_of};
 use super::progress::{self, Conditions};
 use super::record::{Note, record};
@@ -12,7 +13,7 @@ use super::rollout::{self, DESIRED, MAX, REVISION, Set, Step, Wanted};
 use super::{Controllers, Look};
 use crate::object::{at, is_deleting, meta, set_at};
 use crate::selector::LabelSelector;
-use crate::store::Stored;
+use crate::store::{Key, Stored};
 
 const ACTOR: Actor = Actor { component: "deployment-controller" };
 const HASH: &str = "pod-template-hash";
@@ -34,7 +35,7 @@ pub(super) async fn look(all: &Controllers, stored: &Stored) -> Look {
     if selector.is_empty() {
         return Ok(None);
     }
-    let mut sets = claim(all, &deployment, &selector).await?;
+    let mut sets = claim(all, &stored.key, &deployment, &selector).await?;
     let mut new = rollout::find_new(&deployment, &sets);
     let now = all.app.now();
     let mut conditions = Conditions::of(&deployment, now);
@@ -72,7 +73,12 @@ fn max_revision_but(deployment: &Stored, all: &Controllers, set: &Set) -> i64 {
 }
 
 /// The replica sets of a deployment, after adopting those it selects and letting go those it no longer does.
-async fn claim(all: &Controllers, deployment: &Value, selector: &LabelSelector) -> Result<Vec<Set>, Refused> {
+async fn claim(
+    all: &Controllers,
+    key: &Key,
+    deployment: &Value,
+    selector: &LabelSelector,
+) -> Result<Vec<Set>, Refused> {
     let uid = meta(deployment, "uid");
     let stored = |key| all.app.store.get(key).filter(|stored| &**stored.key.table() == "apps/replicasets");
     let labels = |object: &Value| object.pointer("/metadata/labels").and_then(Value::as_object).cloned();
@@ -87,7 +93,7 @@ async fn claim(all: &Controllers, deployment: &Value, selector: &LabelSelector) 
     if is_deleting(deployment) {
         return Ok(sets);
     }
-    let orphans = all.index.orphans(meta(deployment, "namespace")).filter_map(stored);
+    let orphans = all.index.orphans(Kind::Deployment, key).filter_map(stored);
     for object in orphans.filter_map(|stored| stored.value().ok()) {
         if !is_deleting(&object) && selector.matches(labels(&object).as_ref()) {
             let adopted = own(all, &object, json!([controller_of(deployment)])).await?;

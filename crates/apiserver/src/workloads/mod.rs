@@ -9,6 +9,7 @@ mod deployment;
 mod endpoints;
 mod index;
 mod job;
+mod labels;
 mod pods;
 mod progress;
 mod record;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use self::client::{Client, Refused};
@@ -29,15 +31,17 @@ use crate::store::Event;
 
 /// Objects looked at together: their writes share commits.
 const PARALLEL: usize = 32;
+/// Objects or events taken in before others get their turn, and the controllers may be stopped.
+const BURST: usize = 1024;
 /// When a look that failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// What a look found out: when to look again though nothing happens, if ever.
 type Look = Result<Option<Duration>, Refused>;
 
-/// Runs as long as it is polled.
+/// Runs as long as it is polled. However much there is to do, it waits often: whoever stops polling it has stopped it.
 pub(crate) async fn run(app: App) {
-    Controllers::new(app).run().await;
+    Controllers::open(app).await.run().await;
 }
 
 struct Controllers {
@@ -52,7 +56,7 @@ struct Controllers {
 }
 
 impl Controllers {
-    fn new(app: App) -> Self {
+    async fn open(app: App) -> Self {
         // Subscribed first: what is written meanwhile is seen twice rather than never.
         let events = app.store.feed();
         let mut controllers = Self {
@@ -63,19 +67,22 @@ impl Controllers {
             later: BTreeMap::new(),
             app,
         };
-        for stored in controllers.app.store.everything() {
-            controllers.queue.extend(controllers.index.seen(&stored));
+        for some in controllers.app.store.everything().chunks(BURST) {
+            for stored in some {
+                controllers.queue.extend(controllers.index.seen(stored));
+            }
+            yield_now().await;
         }
         controllers
     }
 
     async fn run(mut self) {
         loop {
-            self.take_in();
+            self.take_in().await;
             while !self.queue.is_empty() {
                 self.work().await;
                 // All of it: a look must see what the looks before it wrote.
-                self.take_in();
+                self.take_in().await;
             }
             let next = self.later.keys().next().copied();
             tokio::select! {
@@ -89,11 +96,21 @@ impl Controllers {
         }
     }
 
-    fn take_in(&mut self) {
-        while let Ok(event) = self.events.try_recv() {
-            self.take(&event);
+    /// Takes in what has happened until now, and lets others have their turn.
+    async fn take_in(&mut self) {
+        let mut left = self.events.len();
+        loop {
+            for _ in 0..left.min(BURST) {
+                if let Ok(event) = self.events.try_recv() {
+                    self.take(&event);
+                }
+            }
+            yield_now().await;
+            left = left.saturating_sub(BURST);
+            if left == 0 {
+                return;
+            }
         }
-        self.index.read_members(&self.app.store);
     }
 
     fn take(&mut self, event: &Event) {

@@ -7,10 +7,11 @@ use std::cmp::Reverse;
 
 use super::Controllers;
 use super::client::{Actor, Refused, path};
+use super::index::Kind;
 use super::record::{Note, record};
 use crate::object::{is_deleting, meta};
 use crate::selector::LabelSelector;
-use crate::store::Stored;
+use crate::store::{Key, Stored};
 
 /// What is read of a pod; the rest of its text is skipped.
 #[derive(Clone, Debug, Deserialize)]
@@ -164,6 +165,7 @@ impl Pod {
 pub(super) async fn claim(
     all: &Controllers,
     actor: Actor,
+    (kind, key): (Kind, &Key),
     owner: &Value,
     selector: &LabelSelector,
 ) -> Result<Vec<Pod>, Refused> {
@@ -184,7 +186,7 @@ pub(super) async fn claim(
     if is_deleting(owner) {
         return Ok(pods);
     }
-    let orphans = all.index.orphans(meta(owner, "namespace")).filter_map(stored);
+    let orphans = all.index.orphans(kind, key).filter_map(stored);
     for pod in orphans.filter_map(|stored| Pod::of(&stored)) {
         if pod.is_active() && selector.matches(Some(&pod.metadata.labels)) {
             adopt(all, actor, owner, &pod).await?;
@@ -200,11 +202,9 @@ async fn adopt(all: &Controllers, actor: Actor, owner: &Value, pod: &Pod) -> Res
 }
 
 async fn release(all: &Controllers, actor: Actor, owner: &str, pod: &Pod) -> Result<(), Refused> {
-    let Some(stored) = all.app.store.get(&crate::store::Key::new(
-        &"/pods".into(),
-        &pod.metadata.namespace,
-        &pod.metadata.name,
-    )) else {
+    let Some(stored) =
+        all.app.store.get(&Key::new(&"/pods".into(), &pod.metadata.namespace, &pod.metadata.name))
+    else {
         return Ok(());
     };
     let object = stored.value().map_err(Refused::internal)?;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::client::{Actor, Refused, path};
+use super::index::Kind;
 use super::pods::{self, Pod};
 use super::{Controllers, Look};
 use crate::object::{at, is_deleting, meta, time};
@@ -28,7 +29,7 @@ pub(super) async fn look(all: &Controllers, stored: &Stored) -> Look {
     if selector.is_empty() {
         return Ok(None);
     }
-    let pods = pods::claim(all, ACTOR, &set, &selector).await?;
+    let pods = pods::claim(all, ACTOR, (Kind::ReplicaSet, &stored.key), &set, &selector).await?;
     let mut failure = None;
     if !is_deleting(&set) {
         failure = manage(all, &set, &pods).await.err();

@@ -1,9 +1,14 @@
 //! Deployments, replica sets, jobs and endpoints at work, with a kubelet that does as the test says.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use trainyard_apiserver::Server;
+use trainyard_apiserver::store::backend::{Backend, BackendError, Loaded, Write};
 
-use crate::harness::{Api, PODS};
+use crate::harness::{Api, PODS, clock};
 
 const NULL: Value = Value::Null;
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -466,4 +471,65 @@ async fn nobody_works_when_somebody_else_shall() {
     api.ok("POST", DEPLOYMENTS, deployment("web", 2, "nginx:1")).await;
     api.settle().await;
     assert!(names(&api.ok("GET", SETS, NULL).await).is_empty());
+}
+
+/// Objects that outlive a server, and how many writes there were.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<(u64, BTreeMap<String, (u64, Bytes)>)>>);
+
+impl Kept {
+    fn revision(&self) -> u64 {
+        self.0.lock().unwrap().0
+    }
+}
+
+impl Backend for Kept {
+    fn load(&self) -> Result<Loaded, BackendError> {
+        let (revision, objects) = &*self.0.lock().unwrap();
+        let objects = objects.iter().map(|(key, (at, bytes))| (key.clone(), *at, bytes.clone()));
+        Ok(Loaded { revision: *revision, objects: objects.collect() })
+    }
+
+    fn commit(&self, batch: &[Write]) -> Result<(), BackendError> {
+        let (revision, objects) = &mut *self.0.lock().unwrap();
+        for Write { revision: at, key, value } in batch {
+            *revision = *at;
+            match value {
+                Some(bytes) => objects.insert(key.clone(), (*at, bytes.clone())),
+                None => objects.remove(key),
+            };
+        }
+        Ok(())
+    }
+
+    fn blocks(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn controllers_that_have_much_to_do_stop_at_once() {
+    const MANY: usize = 3000;
+    let kept = Kept::default();
+    let options = || Server::options().clock(clock()).backend(kept.clone());
+    let api = Api::with(options().without_workloads());
+    for n in 0..MANY {
+        let service = json!({"metadata": {"name": format!("s-{n}")}, "spec": {
+            "clusterIP": "None", "selector": {"app": format!("a-{n}")}, "ports": [{"port": 80}]}});
+        api.ok("POST", SERVICES, service).await;
+    }
+    api.server.shutdown().await;
+    let before = kept.revision();
+    let server = Server::open(options()).unwrap();
+    // The controllers begin their work: two objects for each service.
+    for _ in 0..4 {
+        tokio::task::yield_now().await;
+    }
+    server.shutdown().await;
+    let written = kept.revision() - before;
+    assert!(written < 500, "{written} writes after the server was told to stop");
+    let api = Api::with(options());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let slices = api.ok("GET", &format!("{SLICES}?limit=1"), NULL).await;
+    assert_eq!(slices["metadata"]["remainingItemCount"], MANY - 1, "the next server does the rest");
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use self::plan::{Case, FINALIZER, INDEX, Plan, Verdict};
 use self::policy::Meaning;
 use super::client::{Actor, Refused, path};
+use super::index::Kind;
 use super::pods::{self, Pod};
 use super::record::{Note, record};
 use super::{Controllers, Look};
@@ -36,7 +37,7 @@ pub(super) async fn look(all: &Controllers, stored: &Stored) -> Look {
     }
     let selector = LabelSelector::from_object(at(&job, "spec.selector").unwrap_or(&Value::Null))
         .map_err(Refused::internal)?;
-    let pods = pods::claim(all, ACTOR, &job, &selector).await?;
+    let pods = pods::claim(all, ACTOR, (Kind::Job, &stored.key), &job, &selector).await?;
     let now = all.app.now();
     let mut status = at(&job, "status").and_then(Value::as_object).cloned().unwrap_or_default();
     let suspended = at(&job, "spec.suspend") == Some(&Value::Bool(true));
