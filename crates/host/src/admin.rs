@@ -31,8 +31,20 @@ const AGE: Duration = Duration::from_secs(300);
 /// Before the next look when no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// `/healthz`: the process lives. `/readyz`: it can be relied on.
+/// `/healthz`: the process lives, and a new one could do no better. `/readyz`: it can be relied on.
 pub fn probes(health: Health, leadership: Leadership) -> Router {
+    let live = {
+        let health = health.clone();
+        move || {
+            let stuck = health.stuck();
+            std::future::ready(if stuck.is_empty() {
+                (StatusCode::OK, "ok".to_owned())
+            } else {
+                let text = format!("the API server answers, but not these watches: {}", stuck.join(", "));
+                (StatusCode::INTERNAL_SERVER_ERROR, text)
+            })
+        }
+    };
     let ready = move || {
         // Who stands by is ready to take over.
         let ready = leadership.stands_by() && !health.is_held() || health.ready();
@@ -40,7 +52,7 @@ pub fn probes(health: Health, leadership: Leadership) -> Router {
             if ready { (StatusCode::OK, "ok") } else { (StatusCode::INTERNAL_SERVER_ERROR, "not ready") };
         std::future::ready(answer)
     };
-    Router::new().route("/healthz", get(|| std::future::ready("ok"))).route("/readyz", get(ready))
+    Router::new().route("/healthz", get(live)).route("/readyz", get(ready))
 }
 
 /// `/metrics`, as Prometheus reads them.

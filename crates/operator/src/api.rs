@@ -13,6 +13,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 use trainyard_core::{Kind, Resource};
 
+use crate::connect::Connections;
 use crate::limiter::{Limiter, Load};
 use crate::options::Effort;
 
@@ -44,6 +45,7 @@ pub(crate) enum Error {
 #[derive(Debug)]
 pub(crate) struct Api {
     client: Sender,
+    connections: Option<Connections>,
     limiter: Limiter,
     timeout: Duration,
 }
@@ -72,6 +74,20 @@ pub(crate) struct Status {
     pub(crate) code: Option<u16>,
     pub(crate) reason: Option<String>,
     pub(crate) message: Option<String>,
+    details: Option<Details>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    name: Option<String>,
+}
+
+impl Status {
+    /// True when it speaks of the object of this name, and not of its whole kind.
+    pub(crate) fn is_about(&self, name: &str) -> bool {
+        self.details.as_ref().and_then(|details| details.name.as_deref()) == Some(name)
+    }
 }
 
 impl Answer {
@@ -93,7 +109,33 @@ impl Answer {
 
 impl Api {
     pub(crate) fn new(client: Client, effort: Effort) -> Self {
-        Self { client: Sender(client), limiter: Limiter::new(effort), timeout: effort.timeout }
+        let (client, limiter) = (Sender(client), Limiter::new(effort));
+        Self { client, connections: None, limiter, timeout: effort.timeout }
+    }
+
+    /// The same with connections that can be dropped, if the client has such.
+    pub(crate) fn over(self, connections: Option<Connections>) -> Self {
+        Self { connections, ..self }
+    }
+
+    /// Which connections are in use; see [`Self::drop_connections`].
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.as_ref().map_or(0, Connections::number)
+    }
+
+    /// A request over these connections was not answered: no other request is to be sent over them.
+    pub(crate) fn drop_connections(&self, number: u64) {
+        if let Some(connections) = &self.connections {
+            connections.drop_all(number);
+        }
+    }
+
+    /// Whether the server answers now, over a new connection where there are connections.
+    pub(crate) async fn answers(&self) -> bool {
+        match &self.connections {
+            Some(connections) => connections.answers().await,
+            None => self.get_aside("/version").await.is_ok_and(|answer| !answer.code.is_server_error()),
+        }
     }
 
     pub(crate) fn limiter(&self) -> &Limiter {

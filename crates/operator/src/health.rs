@@ -22,13 +22,17 @@ struct Inner {
     held: Mutex<BTreeSet<&'static str>>,
     jobs: Counts,
     changed: Notify,
+    stuck: Mutex<Vec<String>>,
     silence: Duration,
 }
 
 #[derive(Debug)]
 struct Source {
     state: SourceState,
+    /// The server said something, whatever it was.
     heard: Instant,
+    /// The server said what was asked for.
+    good: Instant,
 }
 
 /// How far a watch has come.
@@ -153,7 +157,8 @@ impl Health {
     pub(crate) fn new(silence: Duration) -> Self {
         let (counters, sources, held) = (Counters::default(), Mutex::default(), Mutex::default());
         let (jobs, changed) = (Counts::default(), Notify::new());
-        Self(Arc::new(Inner { counters, sources, held, jobs, changed, silence }))
+        let stuck = Mutex::default();
+        Self(Arc::new(Inner { counters, sources, held, jobs, changed, stuck, silence }))
     }
 
     /// What was counted.
@@ -171,13 +176,16 @@ impl Health {
         self.0.jobs.add(&key.namespace, key.kind(), fate);
     }
 
-    /// True when every watch has shown the whole world once, or is known to have nothing to show, and nobody holds.
+    /// True when every watch has shown the whole world once and is up to date, or is known to have nothing to show, and
+    /// nobody holds.
     pub fn ready(&self) -> bool {
         if self.is_held() {
             return false;
         }
         let sources = self.lock();
-        !sources.is_empty() && sources.values().all(|source| source.state != SourceState::Listing)
+        let good =
+            |source: &Source| source.state != SourceState::Listing && source.good.elapsed() <= self.0.silence;
+        !sources.is_empty() && sources.values().all(good)
     }
 
     /// Waits for [`Self::ready`].
@@ -202,7 +210,21 @@ impl Health {
         }
     }
 
-    /// The watches that were silent for too long. None: the operator lives.
+    /// The watches that stay silent although the API server answers others. None: the operator lives.
+    pub fn stuck(&self) -> Vec<String> {
+        self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_stuck(&self, watches: Vec<String>) {
+        *self.0.stuck.lock().unwrap_or_else(PoisonError::into_inner) = watches;
+    }
+
+    /// How long a watch may be silent.
+    pub(crate) fn silence(&self) -> Duration {
+        self.0.silence
+    }
+
+    /// The watches that were silent for too long: they are dead, or the server is.
     pub fn silent(&self) -> Vec<String> {
         let sources = self.lock();
         let silent = sources.iter().filter(|(_, source)| source.heard.elapsed() > self.0.silence);
@@ -225,12 +247,23 @@ impl Health {
 
     /// Notes a watch, or how far it has come; and that it was heard of now.
     pub(crate) fn note(&self, name: &str, state: SourceState) {
-        let heard = Instant::now();
-        self.lock().insert(name.to_owned(), Source { state, heard });
+        let now = Instant::now();
+        self.lock().insert(name.to_owned(), Source { state, heard: now, good: now });
         self.0.changed.notify_waiters();
     }
 
-    /// A watch was heard of.
+    /// A watch goes on.
+    pub(crate) fn progress(&self, name: &str) {
+        if let Some(source) = self.lock().get_mut(name) {
+            let (now, late) = (Instant::now(), source.good.elapsed() > self.0.silence);
+            (source.heard, source.good) = (now, now);
+            if late {
+                self.0.changed.notify_waiters();
+            }
+        }
+    }
+
+    /// The server said something to a watch.
     pub(crate) fn hear(&self, name: &str) {
         if let Some(source) = self.lock().get_mut(name) {
             source.heard = Instant::now();

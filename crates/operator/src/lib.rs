@@ -43,6 +43,7 @@
 
 mod api;
 mod children;
+pub mod connect;
 mod counts;
 mod events;
 mod execute;
@@ -73,6 +74,7 @@ mod watch;
 pub mod webhook;
 mod wire;
 
+pub use connect::{Connections, connect};
 pub use counts::JobCounts;
 pub use health::{Health, SourceState, Stats};
 pub use look::{Look, look};

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use kube::Client;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, info, info_span};
 use trainyard_api::labels;
@@ -27,6 +27,9 @@ use crate::watch::{Follower, Sink, Source};
 
 /// What is under way at the end gets this long to finish.
 const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Between two looks at whether watches are heard of.
+const LOOK_AFTER_WATCHES: Duration = Duration::from_secs(10);
 
 /// Why an operator cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -63,9 +66,9 @@ impl Operator {
         }
         let watching = options.watch;
         let health =
-            Health::new(Duration::from_secs(watching.seconds.into()) + watching.slack.saturating_mul(2));
+            Health::new(Duration::from_secs(watching.seconds.into()) + watching.slack.saturating_mul(4));
         let (events, posts) = Events::new(options.effort.events, health.clone());
-        let api = Arc::new(Api::new(client, options.effort));
+        let api = Arc::new(Api::new(client, options.effort).over(options.connections.clone()));
         let shell = Arc::new(Shell::new(api, catalog, kinds, options, events, health));
         Ok(Self { shell, posts })
     }
@@ -82,8 +85,11 @@ impl Operator {
         // In sets, so that whoever drops this future ends everything that belongs to it.
         let mut posting = JoinSet::new();
         posting.spawn(events::post_all(Arc::clone(&shell.api), posts, shell.health.clone()));
+        let mut guard = JoinSet::new();
+        guard.spawn(guard_watches(Arc::clone(&shell.api), shell.health.clone()));
         shutdown.run_until_cancelled(shell.health.until(|health| may_plan(&shell, health))).await;
         dispatch(&shell, &shutdown).await;
+        guard.abort_all();
         watches.abort_all();
         while watches.join_next().await.is_some() {}
         shell.events.close();
@@ -158,6 +164,26 @@ fn follow(shell: &Shell, watches: &mut JoinSet<()>, source: Source, sink: impl S
     let api = Arc::clone(&shell.api);
     let follower = Follower::new(api, source, sink, shell.health.clone(), shell.options.watch);
     watches.spawn(follower.run().instrument(span));
+}
+
+/// Finds out whether watches that are not heard of are dead by our own fault: the server answers others, and goes on to
+/// do so for longer than any watch waits before it tries again. A server that does not answer is no reason to end.
+async fn guard_watches(api: Arc<Api>, health: Health) {
+    let mut answers_since = None;
+    loop {
+        sleep(LOOK_AFTER_WATCHES).await;
+        let silent = health.silent();
+        if silent.is_empty() || !api.answers().await {
+            answers_since = None;
+            health.set_stuck(Vec::new());
+            continue;
+        }
+        let since = *answers_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > health.silence().saturating_mul(2) {
+            error!(?silent, "these watches are dead although the API server answers");
+            health.set_stuck(silent);
+        }
+    }
 }
 
 /// Before the first plan all children must have been shown: a plan that sees half of them would create the others.

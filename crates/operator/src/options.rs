@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::connect::Connections;
+
 /// Tells the time. Everything that is written down uses it; everything that waits uses tokio's clock. Under tokio's
 /// paused clock and a clock made from it, whole months of a job's life pass in milliseconds.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -27,6 +29,8 @@ pub struct Options {
     pub effort: Effort,
     /// How it watches.
     pub watch: Watching,
+    /// The connections of the client, if they can be dropped: a dead watch drops them.
+    pub connections: Option<Connections>,
     /// What the time is.
     pub clock: Clock,
 }
@@ -77,11 +81,15 @@ pub struct Rate {
 pub struct Watching {
     /// Objects per page of a list.
     pub page: u32,
-    /// Seconds after which the server ends a watch; it is then taken up again where it was.
+    /// Seconds after which the server ends a watch, at most; it is then taken up again where it was. Watches end up to a
+    /// quarter earlier, so that not all of them end at once.
     pub seconds: u32,
-    /// A watch that says nothing for this long beyond its time is broken and started anew.
+    /// A watch that has not ended this long after its time, and is silent, is dead: a new one is opened over a new
+    /// connection.
     pub slack: Duration,
-    /// How often a kind that the server does not know is asked for again.
+    /// A kind that the server does not know is asked for again after this long, which doubles each time …
+    pub first_absent: Duration,
+    /// … up to this.
     pub absent_kind: Duration,
     /// Delay before a failed watch is repeated; it doubles with each failure in a row.
     pub first_retry: Duration,
@@ -98,6 +106,7 @@ impl Default for Options {
             ports: Some((20_000, 29_999)),
             effort: Effort::default(),
             watch: Watching::default(),
+            connections: None,
             clock: system_clock(),
         }
     }
@@ -127,8 +136,9 @@ impl Default for Watching {
     fn default() -> Self {
         Self {
             page: 500,
-            seconds: 290,
-            slack: Duration::from_secs(20),
+            seconds: 40,
+            slack: Duration::from_secs(5),
+            first_absent: Duration::from_secs(2),
             absent_kind: Duration::from_secs(30),
             first_retry: Duration::from_millis(200),
             longest_retry: Duration::from_secs(30),
@@ -145,6 +155,7 @@ impl fmt::Debug for Options {
             .field("ports", &self.ports)
             .field("effort", &self.effort)
             .field("watch", &self.watch)
+            .field("connections", &self.connections)
             .finish_non_exhaustive()
     }
 }

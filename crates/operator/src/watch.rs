@@ -5,6 +5,7 @@
 //! again where it was, or list anew.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +78,19 @@ enum Error {
     Silent,
 }
 
+/// What went wrong in a row.
+#[derive(Debug, Default)]
+struct Failures {
+    lists: u32,
+    /// Watches, whatever became of lists meanwhile.
+    watches: u32,
+    /// Times that there was nothing to list.
+    absences: u32,
+}
+
+/// So many watches in a row may fail before the reason is sought in where they begin.
+const WATCHES_BEFORE_A_LIST: u32 = 3;
+
 /// Follows a source until it is dropped.
 pub(crate) struct Follower<S> {
     api: Arc<Api>,
@@ -84,17 +98,20 @@ pub(crate) struct Follower<S> {
     sink: S,
     health: Health,
     watching: Watching,
-    failures: u32,
+    failures: Failures,
     /// The version of the last thing heard: where a watch goes on.
     version: Option<Box<str>>,
     /// Something was heard since the watch was opened.
     progress: bool,
+    /// Watches that were asked for.
+    opened: u32,
 }
 
 impl<S: Sink> Follower<S> {
     pub(crate) fn new(api: Arc<Api>, source: Source, sink: S, health: Health, watching: Watching) -> Self {
         health.note(&source.name, SourceState::Listing);
-        Self { api, source, sink, health, watching, failures: 0, version: None, progress: false }
+        let failures = Failures::default();
+        Self { api, source, sink, health, watching, failures, version: None, progress: false, opened: 0 }
     }
 
     /// Lists, watches, and starts over as needed.
@@ -112,12 +129,8 @@ impl<S: Sink> Follower<S> {
 
     /// Decides how to go on; an error is the time to wait before.
     fn settle(&mut self, result: Result<(), Error>) -> Result<(), Duration> {
-        let name = &self.source.name;
-        let Err(error) = result else {
-            self.failures = 0;
-            return Ok(());
-        };
-        let counters = self.health.counters();
+        let Err(error) = result else { return Ok(()) };
+        let failures = self.count_failure();
         match &error {
             Error::Absent => return Err(self.do_without(&error)),
             Error::Refused { code: 403, .. } if self.source.optional => return Err(self.do_without(&error)),
@@ -127,15 +140,27 @@ impl<S: Sink> Follower<S> {
             Error::Refused { .. } | Error::List(_) | Error::Garbled => {}
             Error::Request(_) | Error::Stream(_) | Error::Silent => {}
         }
+        if self.failures.watches >= WATCHES_BEFORE_A_LIST {
+            // A server may say anything when it cannot go on from a version, or nothing at all.
+            self.version = None;
+        }
+        let counters = self.health.counters();
         if matches!(error, Error::Garbled) {
             counters.garbled.increment();
         }
         counters.watch_restarts.increment();
-        self.failures = if self.progress { 1 } else { self.failures.saturating_add(1) };
-        let delay = self.back_off();
+        let delay = doubled(self.watching.first_retry, failures, self.watching.longest_retry);
         let reason = std::error::Error::source(&error).map(ToString::to_string);
-        warn!(source = %name, %error, reason, ?delay, "the watch is interrupted");
+        warn!(source = %self.source.name, %error, reason, ?delay, "the watch is interrupted");
         Err(delay)
+    }
+
+    /// Counts the failure of a list or a watch; returns how many there were in a row, of either.
+    fn count_failure(&mut self) -> u32 {
+        let lists = self.version.is_none();
+        let failures = if lists { &mut self.failures.lists } else { &mut self.failures.watches };
+        *failures = if self.progress { 1 } else { failures.saturating_add(1) };
+        self.failures.lists.saturating_add(self.failures.watches)
     }
 
     /// There is nothing to be seen for now. Returns when to look again.
@@ -147,12 +172,9 @@ impl<S: Sink> Follower<S> {
         self.sink.end_list(&BTreeSet::new(), 0);
         self.version = None;
         self.health.note(name, SourceState::Absent);
-        self.watching.absent_kind
-    }
-
-    fn back_off(&self) -> Duration {
-        let doublings = self.failures.saturating_sub(1).min(16);
-        self.watching.first_retry.saturating_mul(1 << doublings).min(self.watching.longest_retry)
+        // A definition that was applied a moment ago is served a moment later.
+        self.failures.absences = self.failures.absences.saturating_add(1);
+        doubled(self.watching.first_absent, self.failures.absences, self.watching.absent_kind)
     }
 
     /// Shows everything there is.
@@ -168,9 +190,11 @@ impl<S: Sink> Follower<S> {
                 ("limit", Some(limit.as_str())),
                 ("continue", next.as_deref()),
             ];
-            let answer = self.api.get_aside(&api::query(&self.source.path, &pairs)).await?;
+            let connections = self.api.connections();
+            let answer = self.api.get_aside(&api::query(&self.source.path, &pairs)).await;
+            let answer = self.heard(connections, answer)?;
             check(answer.code, || answer.status())?;
-            self.health.hear(&self.source.name);
+            self.health.progress(&self.source.name);
             let page: Page<'_> = serde_json::from_slice(&answer.body).map_err(Error::List)?;
             if version.is_none() {
                 self.sink.begin_list(wire::number(&page.metadata.resource_version));
@@ -188,7 +212,18 @@ impl<S: Sink> Follower<S> {
         self.health.note(&self.source.name, SourceState::Watching);
         info!(source = %self.source.name, objects = uids.len(), %version, "listed");
         self.version = Some(version);
+        self.failures = Failures { lists: 0, absences: 0, ..self.failures };
         Ok(())
+    }
+
+    /// Takes note of an answer; where there is none in time, the connections are no good.
+    fn heard<T>(&self, connections: u64, answer: Result<T, api::Error>) -> Result<T, Error> {
+        match &answer {
+            Ok(_) => self.health.hear(&self.source.name),
+            Err(api::Error::Timeout) => self.api.drop_connections(connections),
+            Err(api::Error::Request(_) | api::Error::Encode(_) | api::Error::Transport(_)) => {}
+        }
+        Ok(answer?)
     }
 
     fn show_page(&self, items: &[&serde_json::value::RawValue], uids: &mut BTreeSet<Box<str>>) {
@@ -217,7 +252,9 @@ impl<S: Sink> Follower<S> {
     /// Hands on what happens, until the watch ends.
     async fn watch(&mut self, version: &str) -> Result<(), Error> {
         self.progress = false;
-        let seconds = self.watching.seconds.to_string();
+        let seconds = self.seconds();
+        let time = Duration::from_secs(seconds.into()).saturating_add(self.watching.slack);
+        let seconds = seconds.to_string();
         let pairs = [
             ("watch", Some("true")),
             ("labelSelector", self.source.selector.as_deref()),
@@ -225,28 +262,49 @@ impl<S: Sink> Follower<S> {
             ("allowWatchBookmarks", Some("true")),
             ("timeoutSeconds", Some(seconds.as_str())),
         ];
-        let response = self.api.stream(&api::query(&self.source.path, &pairs)).await?;
+        let connections = self.api.connections();
+        let response = self.api.stream(&api::query(&self.source.path, &pairs)).await;
+        let response = self.heard(connections, response)?;
         let (parts, body) = response.into_parts();
         if !parts.status.is_success() {
             let body = body.collect_bytes().await.unwrap_or_default();
             return check(parts.status, || Answer { code: parts.status, body: body.clone() }.status());
         }
-        self.health.hear(&self.source.name);
-        let silence = Duration::from_secs(self.watching.seconds.into()) + self.watching.slack;
-        let mut lines = Lines::new(body, silence);
+        self.health.progress(&self.source.name);
         let opened = tokio::time::Instant::now();
-        while let Some(line) = lines.next().await? {
-            self.health.hear(&self.source.name);
-            self.event(&line)?;
+        let mut lines = Lines::new(body, opened + time, self.watching.slack);
+        loop {
+            match lines.next().await {
+                Ok(Some(line)) => self.event(&line)?,
+                Ok(None) => break,
+                Err(error) => {
+                    if matches!(error, Error::Silent) {
+                        self.api.drop_connections(connections);
+                    }
+                    return Err(error);
+                }
+            }
+            self.health.progress(&self.source.name);
         }
         debug!(source = %self.source.name, "the watch ended; it is taken up again");
         // A server that ends watches as soon as they are opened must not be asked in a tight loop.
         let lasted = self.progress || opened.elapsed() >= Duration::from_secs(1);
         if lasted {
+            self.failures.watches = 0;
             Ok(())
         } else {
             Err(Error::Refused { code: 200, message: "the watch ended at once".into() })
         }
+    }
+
+    /// How long the next watch is to last: up to a quarter less than allowed, differently for each source and each time.
+    fn seconds(&mut self) -> u32 {
+        self.opened = self.opened.wrapping_add(1);
+        let mut hasher = DefaultHasher::new();
+        (&self.source.name, self.opened).hash(&mut hasher);
+        let spread = u64::from(self.watching.seconds / 4).saturating_add(1);
+        let less = hasher.finish().checked_rem(spread).and_then(|less| u32::try_from(less).ok());
+        self.watching.seconds.saturating_sub(less.unwrap_or_default())
     }
 
     /// Hands on one event.
@@ -269,9 +327,14 @@ impl<S: Sink> Follower<S> {
             self.version = Some(version);
         }
         self.progress = true;
-        self.failures = 0;
+        self.failures.watches = 0;
         Ok(())
     }
+}
+
+/// A time that doubles with each failure, up to a longest one.
+fn doubled(first: Duration, failures: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(longest)
 }
 
 /// What a status code means to a list or a watch.

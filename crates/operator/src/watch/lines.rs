@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::Error;
 
@@ -31,13 +31,15 @@ pub(super) struct Lines {
     buffer: BytesMut,
     /// Bytes of the buffer that were searched already.
     searched: usize,
-    silence: Duration,
+    end: Instant,
+    slack: Duration,
+    heard: Instant,
 }
 
 impl Lines {
-    /// Gives up when nothing comes for `silence`.
-    pub(super) fn new(body: Body, silence: Duration) -> Self {
-        Self { body, buffer: BytesMut::new(), searched: 0, silence }
+    /// Gives up when the body has not ended at `end`, unless something came within the last `slack`.
+    pub(super) fn new(body: Body, end: Instant, slack: Duration) -> Self {
+        Self { body, buffer: BytesMut::new(), searched: 0, end, slack, heard: Instant::now() }
     }
 
     /// The next line that is not empty; nothing at the end. What comes after the last line's end is half a line of
@@ -53,10 +55,11 @@ impl Lines {
             if self.buffer.len() > LONGEST {
                 return Err(Error::Garbled);
             }
-            let Some(frame) = timeout(self.silence, self.body.frame()).await.map_err(|_| Error::Silent)?
-            else {
-                return Ok(None);
-            };
+            // A server that does not end its watches is believed for as long as it says something.
+            let patience = self.end.max(self.heard + self.slack);
+            let frame = timeout_at(patience, self.body.frame()).await.map_err(|_| Error::Silent)?;
+            let Some(frame) = frame else { return Ok(None) };
+            self.heard = Instant::now();
             if let Ok(data) = frame.map_err(|error| Error::Stream(Box::new(error)))?.into_data() {
                 self.buffer.extend_from_slice(&data);
             }

@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tower::util::BoxCloneSyncService;
 
 use super::*;
+use crate::connect::Connections;
 use crate::options::Effort;
 use crate::tests::script::{Reply, Script, status};
 
@@ -59,9 +60,11 @@ fn event(type_: &str, object: Value) -> String {
 
 /// Runs a follower for a while and returns what it showed, what it asked, and its health.
 async fn follow(seconds: u64, replies: Vec<Reply>) -> (Vec<String>, Vec<String>, Health) {
-    let source =
-        Source { name: "x".into(), path: "/x".into(), selector: Some("a in (b)".into()), optional: false };
-    follow_source(source, seconds, replies).await
+    follow_source(source(), seconds, replies).await
+}
+
+fn source() -> Source {
+    Source { name: "x".into(), path: "/x".into(), selector: Some("a in (b)".into()), optional: false }
 }
 
 async fn follow_source(
@@ -78,8 +81,6 @@ async fn follow_source(
     let shown = notes.0.lock().unwrap().clone();
     (shown, script.asked(), health)
 }
-
-const WATCH: &str = "allowWatchBookmarks=true&timeoutSeconds=290";
 
 #[tokio::test(start_paused = true)]
 async fn pages_then_a_watch_from_where_the_list_was_made() {
@@ -112,14 +113,15 @@ async fn pages_then_a_watch_from_where_the_list_was_made() {
         "at 20",
     ];
     assert_eq!(shown, expected);
+    let selected = "labelSelector=a%20in%20%28b%29";
     assert_eq!(
-        asked,
-        [
-            "GET /x?labelSelector=a%20in%20%28b%29&limit=500".to_owned(),
-            "GET /x?labelSelector=a%20in%20%28b%29&limit=500&continue=t%2F1".to_owned(),
-            format!("GET /x?watch=true&labelSelector=a%20in%20%28b%29&resourceVersion=10&{WATCH}"),
-        ]
+        asked[..2],
+        [format!("GET /x?{selected}&limit=500"), format!("GET /x?{selected}&limit=500&continue=t%2F1")]
     );
+    let watch =
+        format!("GET /x?watch=true&{selected}&resourceVersion=10&allowWatchBookmarks=true&timeoutSeconds=");
+    let seconds: u32 = asked[2].strip_prefix(&watch).unwrap().parse().unwrap();
+    assert!((30..=40).contains(&seconds), "{seconds}");
     assert_eq!(health.watches()["x"], SourceState::Watching);
     assert_eq!(health.stats().watch_restarts, 0);
 }
@@ -230,7 +232,7 @@ async fn errors_back_off_and_a_kind_that_is_absent_is_asked_for_slowly() {
     assert!(!health.ready());
     let absent = || (0..100).map(|_| status(404, "NotFound", "no")).collect::<Vec<_>>();
     let (shown, asked, health) = follow(95, absent()).await;
-    assert_eq!(asked.len(), 4);
+    assert_eq!(asked.len(), 7, "at once, after 2 s, 4, 8, 16 and then every 30");
     assert_eq!(shown[0], "end 0 []", "whatever was known of it is gone");
     assert!(health.ready());
 }
@@ -242,7 +244,7 @@ async fn what_may_not_be_seen_is_done_without_where_that_is_possible() {
     assert!(!health.ready(), "pods have to be seen");
     let source = Source { name: "x".into(), path: "/x".into(), selector: None, optional: true };
     let (shown, asked, health) = follow_source(source.clone(), 95, forbidden()).await;
-    assert_eq!((asked.len(), shown[0].as_str()), (4, "end 0 []"));
+    assert_eq!((asked.len(), shown[0].as_str()), (7, "end 0 []"));
     assert!(health.ready());
     let mut granted = vec![status(403, "Forbidden", "no"), list(vec![object("a", 3)], 10, "")];
     granted.push(Reply::Lines(vec![], true));
@@ -259,14 +261,65 @@ async fn a_watch_that_ends_at_once_is_not_asked_in_a_tight_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_broken_off() {
-    let start = Instant::now();
-    let replies = vec![list(vec![], 10, ""), Reply::Lines(vec![], true), Reply::Lines(vec![], true)];
-    let (_, asked, health) = follow(400, replies).await;
-    assert_eq!(asked.len(), 3, "290 s and some slack, then anew");
-    assert_eq!(start.elapsed().as_secs(), 400);
-    assert_eq!(health.stats().watch_restarts, 1);
-    assert!(health.silent().is_empty());
+async fn a_watch_that_neither_speaks_nor_ends_is_dead_and_drops_the_connections() {
+    let made = Arc::new(Mutex::new(0));
+    let connections = {
+        let made = Arc::clone(&made);
+        Connections::new(http::Uri::from_static("http://x"), move || {
+            *made.lock().unwrap() += 1;
+            BoxCloneSyncService::new(tower::service_fn(|_| std::future::pending()))
+        })
+    };
+    let late = vec![event("ADDED", object("a", 11))];
+    let script = Script::new(vec![
+        list(vec![], 10, ""),
+        Reply::Lines(late, true),
+        Reply::Lines(vec![], true),
+        Reply::Lines(vec![], true),
+    ]);
+    let api = Arc::new(Api::new(script.client(), Effort::default()).over(Some(connections)));
+    let health = Health::new(Duration::from_secs(50));
+    let follower =
+        Follower::new(api, source(), Arc::new(Notes::default()), health.clone(), Watching::default());
+    let following = tokio::spawn(follower.run());
+    let drops = |seconds| {
+        let made = Arc::clone(&made);
+        async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            *made.lock().unwrap() - 1
+        }
+    };
+    assert_eq!(drops(34).await, 0, "no watch is shorter than 30 s, and each has 5 s to end");
+    assert_eq!((drops(12).await, health.silent()), (1, vec![]), "none is longer than 40 s");
+    assert_eq!(script.asked().len(), 3, "the next one is open");
+    assert_eq!(drops(46).await, 2);
+    assert_eq!(health.stats().watch_restarts, 2);
+    following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_a_watch_that_repeat_lead_to_a_list() {
+    let refused = || status(400, "BadRequest", "that version is not to my taste");
+    let mut replies = vec![list(vec![object("a", 1)], 10, "")];
+    replies.extend([refused(), refused(), refused(), list(vec![], 20, ""), Reply::Lines(vec![], true)]);
+    let (shown, asked, health) = follow(10, replies).await;
+    assert_eq!(shown.last().unwrap(), "end 20 []", "{asked:?}");
+    assert!(asked[5].contains("resourceVersion=20&"), "{asked:?}");
+    assert!(health.ready());
+    let mut replies = Vec::new();
+    for _ in 0..100 {
+        replies.extend([list(vec![], 10, ""), refused()]);
+    }
+    replies.splice(1..1, [refused(), refused()]);
+    let (_, asked, health) = follow(600, replies).await;
+    let lists = asked.iter().filter(|line| line.contains("limit=")).count();
+    assert!((20..40).contains(&lists), "a server that serves lists alone is asked every 30 s: {lists}");
+    assert!(health.ready(), "what is known is as good as it gets");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_never_answered_is_reported() {
     let (_, _, health) = follow(400, vec![list(vec![], 10, ""), Reply::Silence]).await;
-    assert_eq!(health.silent(), ["x"], "whoever is never answered is reported");
+    assert_eq!(health.silent(), ["x"]);
+    assert!(!health.ready());
 }
