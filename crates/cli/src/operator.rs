@@ -2,6 +2,7 @@
 
 mod helpers;
 mod logging;
+mod own_pod;
 mod process;
 mod webhooks;
 
@@ -59,10 +60,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 async fn operate(args: &Args) -> anyhow::Result<()> {
     let catalog = Catalog::default();
-    let options = options(args, &catalog)?;
-    let client = kube::Client::try_from(args.connection.config().await?)?;
+    let mut options = options(args, &catalog)?;
+    let (client, connections) = trainyard_operator::connect(args.connection.config().await?)?;
+    options.connections = connections;
     let version = client.apiserver_version().await.context("the API server does not answer")?;
     tracing::info!(server = version.git_version, "connected");
+    args.helpers.settle(&client, &mut options.plan.helpers).await;
     let clock = Arc::clone(&options.clock);
     let mut role = trainyard_host::operator_on(client.clone(), catalog, options)?;
     if let Some(webhooks) = args.webhooks.options() {

@@ -3,12 +3,21 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use kube::Client;
 use serde_json::Value;
+
+use super::own_pod::OwnPod;
+
+/// What the training-operator waits for a master with; it has a shell and `nslookup`.
+const WAIT: &str = "alpine:3.10";
+/// What the training-operator brings `kubectl` with.
+const KUBECTL: &str = "ghcr.io/kubeflow/training-v1/kubectl-delivery:latest";
 
 /// Containers that are put beside the user's.
 #[derive(clap::Args)]
 pub(super) struct Helpers {
-    /// Trainyard's own image, of which the containers beside the user's are made [default: of this version].
+    /// An image of Trainyard's, of which the containers beside the user's are made [default: in a pod, the image that this
+    /// operator runs from; elsewhere the images of the training-operator].
     #[arg(long, value_name = "IMAGE")]
     helper_image: Option<String>,
     /// Another image for the init container with which PyTorch workers wait for their master; it needs `sh` and `nslookup`.
@@ -26,6 +35,7 @@ pub(super) struct Helpers {
 }
 
 impl Helpers {
+    /// As the flags say. What they leave open is for [`Helpers::settle`].
     pub(super) fn options(&self) -> anyhow::Result<trainyard_core::Helpers> {
         let usual = trainyard_core::Helpers::default();
         Ok(trainyard_core::Helpers {
@@ -37,6 +47,48 @@ impl Helpers {
             program: usual.program,
         })
     }
+}
+
+impl Helpers {
+    /// Sees to it that the images of helpers exist: no image of Trainyard's is published under a name that is known here.
+    pub(super) async fn settle(&self, client: &Client, helpers: &mut trainyard_core::Helpers) {
+        if self.helper_image.is_some() {
+            return;
+        }
+        let image = match OwnPod::find() {
+            None => None,
+            Some(pod) => match pod.image(client).await {
+                Ok(image) => Some(image),
+                Err(error) => {
+                    let OwnPod { namespace, name } = pod;
+                    let error = format!("{error:#}");
+                    tracing::warn!(
+                        namespace,
+                        name,
+                        error,
+                        "cannot read the operator's own pod: --helper-image names an image for helpers"
+                    );
+                    None
+                }
+            },
+        };
+        choose(helpers, image);
+        let trainyard_core::Helpers { image, wait_image, kubectl_image, .. } = &*helpers;
+        tracing::info!(image, wait_image, kubectl_image, "images of helpers");
+    }
+}
+
+/// The operator's own image has this very program in it. Without one the training-operator's helpers do.
+fn choose(helpers: &mut trainyard_core::Helpers, own: Option<String>) {
+    if let Some(image) = own {
+        helpers.image = image;
+        if let Ok(program) = std::env::current_exe() {
+            helpers.program = program.to_string_lossy().into_owned();
+        }
+        return;
+    }
+    helpers.wait_image.get_or_insert_with(|| WAIT.to_owned());
+    helpers.kubectl_image.get_or_insert_with(|| KUBECTL.to_owned());
 }
 
 /// The init containers in a file, if there is one.

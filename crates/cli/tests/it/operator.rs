@@ -43,7 +43,15 @@ async fn serve(dir: &Path) -> Host {
 }
 
 fn operator(dir: &Path) -> Child {
+    operator_in(dir, &[])
+}
+
+/// The same with these variables in its environment, and none that name a pod otherwise.
+fn operator_in(dir: &Path, variables: &[(&str, &str)]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_trainyard"))
+        .env_remove("POD_NAME")
+        .env_remove("MY_POD_NAME")
+        .envs(variables.iter().copied())
         .args(["operator", "--enable-scheme", "pytorchjob", "--kubeconfig"])
         .arg(dir.join("kubeconfig"))
         .env_remove("KUBEFLOW_NAMESPACE")
@@ -72,6 +80,46 @@ async fn runs_jobs_over_a_connection_and_stops_when_told() {
     assert!(killed.success());
     let code = tokio::task::spawn_blocking(move || child.wait()).await.unwrap().unwrap();
     assert_eq!(code.code(), Some(0), "it stops in order when it is told to");
+    host.stop().await.unwrap();
+}
+
+/// Jobs whose pods need helpers get images that exist: those of the training-operator outside of a pod, in a pod the one
+/// that the operator itself runs from, with the program where it is there.
+#[tokio::test]
+async fn helpers_are_of_an_image_that_exists() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = serve(dir.path()).await;
+    let rest = Rest::new(host.client());
+    let pod = json!({ "metadata": { "name": "op-7" }, "spec": { "automountServiceAccountToken": false,
+        "containers": [{ "name": "training-operator", "image": "example.com/own:3" }] } });
+    rest.post("/api/v1/namespaces/default/pods", &pod).await.unwrap();
+    let own = [("POD_NAME", "op-7"), ("POD_NAMESPACE", "default")];
+    let lost = [("POD_NAME", "op-8"), ("POD_NAMESPACE", "default")];
+    let cases: [(&str, &[(&str, &str)], &str); 3] =
+        [("a", &[], "alpine:3.10"), ("b", &own, "example.com/own:3"), ("c", &lost, "alpine:3.10")];
+    for (name, variables, image) in cases {
+        let mut child = operator_in(dir.path(), variables);
+        let job: Value = pytorch(name).master().workers(1).into();
+        rest.post("/apis/kubeflow.org/v1/namespaces/default/pytorchjobs", &job).await.unwrap();
+        let path = format!("/api/v1/namespaces/default/pods/{name}-worker-0");
+        let worker = loop {
+            assert!(child.try_wait().unwrap().is_none(), "the operator ended");
+            if let Ok(worker) = rest.get(&path).await {
+                break worker;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let helper = &worker["spec"]["initContainers"][0];
+        assert_eq!(helper["image"], image);
+        let program = helper["command"][0].as_str().unwrap();
+        let expected = if variables == own { env!("CARGO_BIN_EXE_trainyard") } else { "sh" };
+        assert_eq!(
+            Path::new(program).canonicalize().unwrap_or_else(|_| program.into()),
+            Path::new(expected).canonicalize().unwrap_or_else(|_| expected.into())
+        );
+    }
     host.stop().await.unwrap();
 }
 
