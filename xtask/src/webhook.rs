@@ -1,7 +1,7 @@
 //! The `ValidatingWebhookConfiguration` that sends every kind of job to the operator before it is stored.
 
 use serde_json::{Value, json};
-use trainyard_core::admission::{CONFIGURATION, validator, webhook_path};
+use trainyard_core::admission::{CONDITION, CONFIGURATION, validator, webhook_path};
 use trainyard_core::{Kind, kinds};
 
 /// Where the file lies, seen from the root.
@@ -26,6 +26,7 @@ fn entry(kind: &Kind) -> Value {
             "name": "training-operator", "namespace": "kubeflow", "path": webhook_path(kind),
         } },
         "failurePolicy": "Fail",
+        "matchConditions": [{ "name": "what-is-checked-changes", "expression": CONDITION }],
         "rules": [{
             "apiGroups": [kind.group],
             "apiVersions": [kind.version],

@@ -69,6 +69,14 @@ pub fn webhook_path(kind: &Kind) -> String {
     format!("/validate-{}-{}-{}", kind.group.replace('.', "-"), kind.version, kind.singular)
 }
 
+/// What a webhook is asked about, as CEL in `matchConditions`: new jobs, and changes of what is checked. The operator's
+/// own writes, of the record above all, do not depend on the webhook being there.
+pub const CONDITION: &str = "request.operation == 'CREATE' || !has(object.spec) || !has(oldObject.spec) || \
+    object.spec != oldObject.spec || (has(object.metadata.annotations) && object.metadata.annotations.exists(name, \
+    name.startsWith('trainyard.dev/') && name != 'trainyard.dev/record' && (!has(oldObject.metadata.annotations) || \
+    !(name in oldObject.metadata.annotations) || \
+    object.metadata.annotations[name] != oldObject.metadata.annotations[name])))";
+
 /// The name of the `ValidatingWebhookConfiguration` in which the webhooks of all kinds are entered.
 pub const CONFIGURATION: &str = "validator.training-operator.kubeflow.org";
 

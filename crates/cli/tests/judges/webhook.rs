@@ -305,6 +305,34 @@ async fn a_real_server_asks_the_operators_and_certificates_are_replaced_while_th
     assert_ne!(third["ca.crt"], first["ca.crt"]);
     world.believed(&third).await;
     world.denies().await;
+    drop(operators);
+    stores_what_is_not_checked(&world).await;
+}
+
+/// Nobody serves the webhooks any more, and nothing that they would check may be stored. The rest may, records above all.
+async fn stores_what_is_not_checked(world: &World) {
+    for (plural, ..) in DENIED {
+        let path = format!("{}/a", jobs(kind(plural)));
+        let annotate = |name: &str| json!({ "metadata": { "annotations": { name: "x" } } });
+        let checked = [
+            json!({ "spec": { "runPolicy": { "backoffLimit": 7 } } }),
+            annotate("trainyard.dev/start-deadline-seconds"),
+        ];
+        for change in checked {
+            let Err(kube::Error::Api(status)) = world.rest.merge(&path, &change).await else {
+                panic!("{plural}: {change} was stored");
+            };
+            assert!(status.message.contains("failed calling webhook"), "{}", status.message);
+        }
+        let free = [
+            annotate("trainyard.dev/record"),
+            annotate("example.com/a"),
+            json!({ "metadata": { "labels": { "c": "d" } } }),
+        ];
+        for change in free {
+            world.rest.merge(&path, &change).await.unwrap();
+        }
+    }
 }
 
 /// Good jobs, what is warned of, and what may not change.

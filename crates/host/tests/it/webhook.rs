@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use trainyard_cluster::free_port;
-use trainyard_core::admission::{CONFIGURATION, validator, webhook_path};
+use trainyard_core::admission::{CONDITION, CONFIGURATION, validator, webhook_path};
 use trainyard_core::{Catalog, Kind};
 use trainyard_host::{Error, Host, OperatorRole, Options, Webhooks, operator_on};
 
@@ -59,7 +59,7 @@ impl World {
             .map(|kind| {
                 let service = json!({ "namespace": "kubeflow", "name": "training-operator", "path": webhook_path(kind) });
                 json!({ "name": validator(kind), "clientConfig": { "service": service }, "sideEffects": "None",
-                    "admissionReviewVersions": ["v1"], "rules": [{ "apiGroups": [kind.group], "apiVersions": ["v1"],
+                    "matchConditions": [{ "name": "c", "expression": CONDITION }], "admissionReviewVersions": ["v1"], "rules": [{ "apiGroups": [kind.group], "apiVersions": ["v1"],
                     "operations": ["CREATE", "UPDATE"], "resources": [kind.plural] }] })
             })
             .collect();
@@ -203,6 +203,47 @@ async fn replicas_share_certificates_and_renew_them_while_they_run() {
     shutdown.cancel();
     for role in running {
         role.await.unwrap().unwrap();
+    }
+}
+
+/// Nobody serves the webhooks: what is not their business is stored all the same.
+#[tokio::test]
+async fn a_webhook_that_is_down_stops_only_what_it_would_check() {
+    let world = World::start().await;
+    let (kind, job) = job("i");
+    let (collection, path) = (jobs(kind), format!("{}/a", jobs(kind)));
+    world.post(&collection, &job).await;
+    world.configure().await;
+    let fails = |result: Result<Value, kube::Error>| match result {
+        Err(kube::Error::Api(status)) => status.message.contains("failed calling webhook"),
+        other => panic!("{other:?}"),
+    };
+    let mut other = job.clone();
+    other["metadata"]["name"] = "b".into();
+    assert!(fails(world.send(Method::POST, &collection, &other).await));
+    let stored = world.get(&path).await;
+    let with = |pointer: &str, value: Value| {
+        let mut changed = stored.clone();
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        if changed.pointer(parent).is_none() {
+            changed["metadata"]["annotations"] = json!({});
+        }
+        changed.pointer_mut(parent).unwrap()[name.replace("~1", "/")] = value;
+        changed
+    };
+    let annotated =
+        |name: &str| with(&format!("/metadata/annotations/{}", name.replace('/', "~1")), json!("x"));
+    let limited = with("/spec/runPolicy", json!({ "backoffLimit": 7 }));
+    assert!(fails(world.send(Method::PUT, &path, &limited).await));
+    assert!(fails(world.send(Method::PUT, &path, &annotated("trainyard.dev/start-deadline-seconds")).await));
+    for free in [
+        annotated("trainyard.dev/record"),
+        annotated("example.com/a"),
+        with("/metadata/labels", json!({ "a": "b" })),
+    ] {
+        let mut free = free;
+        free["metadata"]["resourceVersion"] = json!(null);
+        world.send(Method::PUT, &path, &free).await.unwrap();
     }
 }
 
