@@ -26,6 +26,8 @@ pub mod suffix {
     pub const QUOTA: &str = "QuotaExceeded";
     /// The API server refuses a child.
     pub const REFUSED: &str = "ChildRefused";
+    /// The API server refuses the record of the job, without which no replica is replaced.
+    pub const RECORD: &str = "RecordRefused";
     /// A gang scheduler has not let the job in.
     pub const GANG: &str = "GangWaiting";
     /// Something that replicas need is not there yet.
@@ -62,6 +64,10 @@ pub mod event {
     pub const FAILED_DELETE_JOB: &str = "FailedDeleteJob";
     /// The gang of a job that needs it no more was deleted.
     pub const DELETED_GANG: &str = "SuccessfulDeletePodGroup";
+    /// The record of the job could not be written.
+    pub const FAILED_UPDATE_RECORD: &str = "FailedUpdateRecord";
+    /// The status of the job could not be written.
+    pub const FAILED_UPDATE_STATUS: &str = "FailedUpdateStatus";
     /// An object that the job needs exists and belongs to somebody else.
     pub const RESOURCE_EXISTS: &str = "ErrResourceExists";
     /// The replica that failed first, and how.

@@ -47,6 +47,15 @@ impl Resource {
     /// A gang, as the scheduler plugins know it.
     pub const PLUGINS_GANG: Self =
         Self { group: "scheduling.x-k8s.io", version: "v1alpha1", kind: "PodGroup", plural: "podgroups" };
+    /// The record of the job itself: no resource of its own, but a part that may be refused.
+    pub const RECORD: Self = Self { group: "", version: "", kind: "Record", plural: "" };
+    /// The status of the job itself, likewise.
+    pub const STATUS: Self = Self { group: "", version: "", kind: "Status", plural: "" };
+
+    /// True for a part of the job itself.
+    pub fn is_of_the_job(&self) -> bool {
+        self.plural.is_empty()
+    }
 
     /// `v1`, `autoscaling/v2`.
     pub fn api_version(&self) -> String {

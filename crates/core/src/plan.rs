@@ -74,6 +74,7 @@ pub fn plan(framework: &dyn Framework, seen: &Seen<'_>) -> Plan {
         }
     }
     steps::tracking::apply(&mut draft);
+    steps::unwritten::apply(&mut draft);
     draft.finish()
 }
 
@@ -177,6 +178,17 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn act(&mut self, action: Action) {
         self.actions.push(action);
+    }
+
+    /// Drops all other actions, and what was to be told: it is told when it is done.
+    pub(crate) fn keep_only(&mut self, stays: impl Fn(&Action) -> bool) {
+        self.actions.retain(stays);
+        self.events.clear();
+    }
+
+    /// True when something is about to be created.
+    pub(crate) fn creates(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, Action::Create(_)))
     }
 
     pub(crate) fn tell(&mut self, notice: Notice) {

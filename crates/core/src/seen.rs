@@ -256,7 +256,7 @@ pub struct Tail {
 /// A write of ours that the API server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteFailure {
-    /// What was to be written.
+    /// What was to be written: a child, or a part of the job itself.
     pub what: &'static Resource,
     /// The object's name.
     pub name: String,
@@ -268,6 +268,16 @@ pub struct WriteFailure {
     pub at: Timestamp,
     /// How many times in a row.
     pub count: u32,
+}
+
+impl WriteFailure {
+    /// Troubles of a server pass, as a rule: so many in a row are worth a word.
+    const WORTH_A_WORD: u32 = 3;
+
+    /// True when it is no trouble that will pass by itself: the server means it, or has had it for a while.
+    pub fn is_lasting(&self) -> bool {
+        self.code < 500 || self.count >= Self::WORTH_A_WORD
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::shell::Shell;
 use crate::sinks::{self, ChildResource, EXTRAS, Learnt, PODS, SERVICES};
 
 mod beside;
+mod orphan;
 
 /// The job that actions are carried out for.
 #[derive(Clone, Debug)]
@@ -61,6 +62,8 @@ pub(crate) enum Trouble {
     Refused(String),
     /// The name belongs to an object that is not the job's.
     Taken(String),
+    /// The server has had trouble with it for a while; it is tried again.
+    Lasting(String),
     /// It may go better next time.
     Passing(String),
 }
@@ -94,7 +97,9 @@ fn meaning(verb: Verb, code: u16, reason: &str) -> Meaning {
         // A conflict inside the server, for example between two writers of one quota.
         (Verb::Create, 409) => Meaning::Later,
         // 409: the name belongs to another object by now.
-        (Verb::Delete | Verb::Amend | Verb::DeleteJob, 404 | 409) => Meaning::Gone,
+        (Verb::Delete | Verb::DeleteJob, 404 | 409) | (Verb::Amend, 404) => Meaning::Gone,
+        // The same, or others wrote to it so often that the server gave up: the watch tells which.
+        (Verb::Amend, 409) => Meaning::Later,
         // 401: our own credentials are about to be renewed.
         (_, 401 | 408 | 429) => Meaning::Later,
         (_, 400..=499) => Meaning::Refused,
@@ -134,13 +139,8 @@ async fn perform(shell: &Shell, target: &Target, action: Action) -> Effect {
     match action {
         Action::Create(child) => {
             let result = create(shell, target, &child).await;
-            remember(shell, target, &child, &result);
-            Effect {
-                verb: Verb::Create,
-                kind: child.what.kind,
-                name: child.name,
-                result: result.map_err(Into::into),
-            }
+            let result = remember(shell, target, &child, result);
+            Effect { verb: Verb::Create, kind: child.what.kind, name: child.name, result }
         }
         Action::Delete { what, name, uid, force, why: _ } => {
             let path = api::child(what, namespace, &name);
@@ -181,17 +181,9 @@ async fn perform(shell: &Shell, target: &Target, action: Action) -> Effect {
 enum NotCreated {
     Refused(Refusal),
     Taken(Refusal),
+    /// The server has trouble.
+    Unwell(Refusal),
     Passing(String),
-}
-
-impl From<NotCreated> for Trouble {
-    fn from(why: NotCreated) -> Self {
-        match why {
-            NotCreated::Refused(refusal) => Self::Refused(refusal.message),
-            NotCreated::Taken(refusal) => Self::Taken(refusal.message),
-            NotCreated::Passing(message) => Self::Passing(message),
-        }
-    }
 }
 
 async fn create(shell: &Shell, target: &Target, child: &Child) -> Result<Did, NotCreated> {
@@ -207,6 +199,9 @@ async fn create(shell: &Shell, target: &Target, child: &Child) -> Result<Did, No
     match meaning(Verb::Create, code, status.reason.as_deref().unwrap_or_default()) {
         Meaning::Taken => claim(shell, target, child).await,
         Meaning::Refused => Err(NotCreated::Refused(refusal(child, code, message))),
+        Meaning::Later if answer.code.is_server_error() => {
+            Err(NotCreated::Unwell(refusal(child, code, message)))
+        }
         Meaning::Done | Meaning::Gone | Meaning::Later => Err(NotCreated::Passing(message)),
     }
 }
@@ -222,6 +217,9 @@ async fn claim(shell: &Shell, target: &Target, child: &Child) -> Result<Did, Not
     let Some(learnt) = learn(shell, child.what, &there) else {
         return Err(NotCreated::Passing(format!("{} {} cannot be read", child.what.kind, child.name)));
     };
+    if let Some(found) = orphan::find(child, &there) {
+        return orphan::adopt(shell, target, child, &found).await;
+    }
     if learnt.owner.as_deref() != Some(&*target.uid) {
         let Learnt { controller, .. } = learnt;
         let message = format!(
@@ -293,15 +291,38 @@ fn judge(verb: Verb, answer: Result<Answer, api::Error>) -> Result<(Meaning, Ans
 }
 
 /// Keeps what was refused, for the next plan, and forgets it once it was granted.
-fn remember(shell: &Shell, target: &Target, child: &Child, result: &Result<Did, NotCreated>) {
+fn remember(
+    shell: &Shell,
+    target: &Target,
+    child: &Child,
+    result: Result<Did, NotCreated>,
+) -> Result<Did, Trouble> {
+    let keep = |refusal: Refusal| {
+        let now = shell.now();
+        shell.memory().refused(&target.key, target.spec, refusal, now)
+    };
     match result {
-        Ok(_) => shell.memory().cleared(&target.key, child.what, &child.name),
-        Err(NotCreated::Refused(refusal) | NotCreated::Taken(refusal)) => {
-            shell.counters().refused_writes.increment();
-            let now = shell.now();
-            shell.memory().refused(&target.key, target.spec, refusal.clone(), now);
+        Ok(did) => {
+            shell.memory().cleared(&target.key, child.what, &child.name);
+            Ok(did)
         }
-        Err(NotCreated::Passing(_)) => {}
+        Err(NotCreated::Refused(refusal)) => {
+            shell.counters().refused_writes.increment();
+            let message = refusal.message.clone();
+            keep(refusal);
+            Err(Trouble::Refused(message))
+        }
+        Err(NotCreated::Taken(refusal)) => {
+            shell.counters().refused_writes.increment();
+            let message = refusal.message.clone();
+            keep(refusal);
+            Err(Trouble::Taken(message))
+        }
+        Err(NotCreated::Unwell(refusal)) => {
+            let message = refusal.message.clone();
+            Err(if keep(refusal) { Trouble::Lasting(message) } else { Trouble::Passing(message) })
+        }
+        Err(NotCreated::Passing(message)) => Err(Trouble::Passing(message)),
     }
 }
 

@@ -38,18 +38,26 @@ impl Memory {
         self.jobs.get(key).map(|refusals| refusals.list.clone()).unwrap_or_default()
     }
 
-    /// A write was refused.
-    pub(crate) fn refused(&mut self, key: &Key, spec: u64, refusal: Refusal, at: Timestamp) {
+    /// A write was refused, or the server had trouble with it. Says whether that is worth a word.
+    pub(crate) fn refused(&mut self, key: &Key, spec: u64, refusal: Refusal, at: Timestamp) -> bool {
         let refusals = self.jobs.entry(key.clone()).or_default();
         refusals.spec = spec;
         let Refusal { what, name, code, message } = refusal;
-        match refusals.list.iter_mut().find(|f| f.what == what && f.name == name) {
-            Some(failure) => {
-                let count = failure.count.saturating_add(1);
-                *failure = WriteFailure { what, name, code, message, at, count };
+        let known = refusals.list.iter().position(|f| f.what == what && f.name == name);
+        let before = known.map(|at| refusals.list.swap_remove(at));
+        let is_trouble = |code: u16| code >= 500;
+        let failure = match before {
+            // Trouble of the server's says nothing about what it refused before.
+            Some(before) if is_trouble(code) && !is_trouble(before.code) => before,
+            Some(before) if is_trouble(code) == is_trouble(before.code) => {
+                WriteFailure { what, name, code, message, at, count: before.count.saturating_add(1) }
             }
-            None => refusals.list.push(WriteFailure { what, name, code, message, at, count: 1 }),
-        }
+            Some(_) | None => WriteFailure { what, name, code, message, at, count: 1 },
+        };
+        let lasting = failure.is_lasting();
+        refusals.list.push(failure);
+        refusals.list.sort_by(|a, b| (a.what.kind, &a.name).cmp(&(b.what.kind, &b.name)));
+        lasting
     }
 
     /// A write was granted, or what stood in its way is gone.
@@ -95,5 +103,21 @@ mod tests {
         assert_eq!(counts(memory.failures(&key, 1)), [("a".into(), 3)]);
         assert!(memory.failures(&key, 2).is_empty(), "the user corrected the spec");
         assert!(memory.failures(&key, 1).is_empty());
+    }
+
+    #[test]
+    fn trouble_of_the_server_is_worth_a_word_when_it_lasts() {
+        let key = Key::new(Catalog::default().kind("PyTorchJob").unwrap(), "ns", "j");
+        let mut memory = Memory::default();
+        let mut refused = |code: u16| {
+            let refusal = Refusal { what: &Resource::POD, name: "a".into(), code, message: "no".into() };
+            let told = memory.refused(&key, 1, refusal, Timestamp::UNIX_EPOCH);
+            (told, memory.failures(&key, 1)[0].code, memory.failures(&key, 1)[0].count)
+        };
+        assert_eq!(refused(500), (false, 500, 1));
+        assert_eq!(refused(503), (false, 503, 2));
+        assert_eq!(refused(500), (true, 500, 3));
+        assert_eq!(refused(403), (true, 403, 1), "the server means it");
+        assert_eq!(refused(500), (true, 403, 1), "and trouble does not change that");
     }
 }

@@ -30,7 +30,8 @@ pub(crate) async fn release(shell: &Shell, key: &Key) -> Result<Vec<Effect>, Err
     let path = api::job(key.kind(), &key.namespace, &key.name);
     let answer = shell.api.get(&path).await.map_err(Error::Ask)?;
     let current = match answer.code.as_u16() {
-        404 => None,
+        404 if answer.status().is_about(&key.name) => None,
+        // The kind is not served, for now or for good: that says nothing about the job.
         200..=299 => wire::meta(answer.text()).ok().map(|meta| meta.uid),
         _ => return Err(Error::Answer(answer.message())),
     };

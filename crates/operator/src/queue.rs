@@ -101,7 +101,7 @@ pub(crate) enum Next {
     Rest(Option<Moment>),
     /// Something was done: look again soon, for what may follow from it.
     Again,
-    /// Something went wrong: look again after a back-off, or at that moment if it is later.
+    /// Something went wrong: look again after a back-off, or at that moment if it is earlier: it is when something is due.
     Retry(Option<Moment>),
     /// There is no such job any more.
     Forget,
@@ -205,9 +205,10 @@ impl Queue {
         };
         let at = match next {
             Next::Rest(at) => at,
-            Next::Retry(earliest) => {
+            Next::Retry(due) => {
                 let back_off = now.saturating_add(self.pace.retry(entry.failures));
-                Some(earliest.map_or(back_off, |earliest| earliest.max(back_off)))
+                // What was due already has just been tried.
+                Some(due.filter(|due| *due > now).map_or(back_off, |due| due.min(back_off)))
             }
             Next::Again if entry.busy > BUSY => Some(now.saturating_add(self.pace.retry(entry.busy - BUSY))),
             Next::Again => Some(now.saturating_add(self.pace.debounce)),

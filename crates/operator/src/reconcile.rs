@@ -7,13 +7,14 @@ use tracing::{debug, warn};
 
 use crate::counts;
 use crate::execute::{self, Did, Effect, Target, Trouble, Verb};
+use crate::memory::Refusal;
 use crate::observe::{self, Observed, Planned};
 use crate::orphans;
 use crate::queue::{Key, Moment, Next};
 use crate::report;
 use crate::shell::Shell;
 use crate::sinks;
-use crate::status::{self, Commit};
+use crate::status::{self, Commit, Part};
 use crate::tail;
 
 /// No timer is longer. Wall clock and waiting clock drift apart: a laptop sleeps, a clock is set.
@@ -24,7 +25,7 @@ pub(crate) async fn reconcile(shell: &Shell, key: &Key) -> Next {
     shell.counters().reconciles.increment();
     let released = match orphans::release(shell, key).await {
         Ok(effects) => effects,
-        Err(error) => return failed(shell, &error),
+        Err(error) => return failed(shell, &error, None),
     };
     let left = troubled(shell, &released);
     let Some(seen) = observe::observe(shell, key) else {
@@ -36,9 +37,10 @@ pub(crate) async fn reconcile(shell: &Shell, key: &Key) -> Next {
         Planned { plan, status } = seen.plan(shell, Some(&tail));
     }
     debug!(report = %plan.report, actions = plan.actions.len(), "planned");
+    let wake = plan.wake.map(|at| moment(shell, at));
     let commit = match status::commit(shell, &seen, &plan, &status).await {
         Ok(commit) => commit,
-        Err(error) => return failed(shell, &error),
+        Err(error) => return not_written(shell, &seen, &error, wake),
     };
     let Commit::Go { wrote } = commit else { return stale(shell, &seen).await };
     if wrote {
@@ -55,12 +57,12 @@ pub(crate) async fn reconcile(shell: &Shell, key: &Key) -> Next {
     let progress = effects.iter().any(|effect| effect.result.is_ok());
     release_if_gone(shell, &seen);
     if (troubled(shell, &effects) && !progress) || left {
-        Next::Retry(None)
+        Next::Retry(wake)
     } else if acted {
         // What was done is known to the caches by now; whether anything follows from it, the next plan says.
         Next::Again
     } else {
-        Next::Rest(plan.wake.map(|at| moment(shell, at)))
+        Next::Rest(wake)
     }
 }
 
@@ -76,17 +78,35 @@ async fn stale(shell: &Shell, seen: &Observed) -> Next {
     shell.counters().stale_plans.increment();
     debug!("the plan was made from an older job; it is dropped");
     if let Err(error) = status::refresh(shell, &seen.key, &seen.job.uid).await {
-        return failed(shell, &error);
+        return failed(shell, &error, None);
     }
     let current = shell.jobs().get(&seen.key).map(|job| job.version.clone());
     if current.as_ref() == Some(&seen.job.version) { Next::Retry(None) } else { Next::Again }
 }
 
-fn failed(shell: &Shell, error: &dyn std::error::Error) -> Next {
+/// The record or the status was not written. What that means for the job, the next plan says.
+fn not_written(shell: &Shell, seen: &Observed, error: &status::Error, wake: Option<Moment>) -> Next {
+    let next = failed(shell, error, wake);
+    let status::Error::Unwritten { part, code, message } = error else { return next };
+    let (key, now) = (&seen.key, shell.now());
+    let (what, name) = (part.resource(), key.name.to_string());
+    let refusal = Refusal { what, name, code: *code, message: message.clone() };
+    if !shell.memory().refused(key, seen.job.spec, refusal, now) {
+        return next;
+    }
+    shell.counters().refused_writes.increment();
+    shell.events.show(key, &seen.job.uid, &report::not_written(*part, message), now);
+    match part {
+        Part::Record => Next::Again,
+        Part::Status => next,
+    }
+}
+
+fn failed(shell: &Shell, error: &dyn std::error::Error, wake: Option<Moment>) -> Next {
     shell.counters().reconcile_errors.increment();
     let reason = error.source().map(ToString::to_string);
     warn!(%error, reason, "the job could not be looked after; it is tried again");
-    Next::Retry(None)
+    Next::Retry(wake)
 }
 
 /// True when something has to be tried again. What was refused of creates is in the next plan's hands.
@@ -100,7 +120,7 @@ fn troubled(shell: &Shell, effects: &[Effect]) -> bool {
                 warn!(?verb, kind, name, message, "refused");
                 again |= verb != Verb::Create;
             }
-            Err(Trouble::Passing(message)) => {
+            Err(Trouble::Passing(message) | Trouble::Lasting(message)) => {
                 warn!(?verb, kind, name, message, "not done; it is tried again");
                 again = true;
             }

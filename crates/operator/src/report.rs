@@ -1,9 +1,11 @@
 //! What is told about the effects of a plan: one notice per reason and batch, not one per object.
 
+use trainyard_api::labels;
 use trainyard_api::reasons::event;
 use trainyard_core::{Notice, Resource};
 
 use crate::execute::{Did, Effect, Trouble, Verb};
+use crate::status::Part;
 
 /// Names in one message.
 const NAMES: usize = 20;
@@ -133,8 +135,21 @@ fn about_job(effect: &Effect) -> Option<Notice> {
 
 fn refusal(effect: &Effect) -> Option<&str> {
     match &effect.result {
-        Err(Trouble::Refused(message) | Trouble::Taken(message)) => Some(message),
+        Err(Trouble::Refused(message) | Trouble::Taken(message) | Trouble::Lasting(message)) => Some(message),
         Err(Trouble::Passing(_)) | Ok(_) => None,
+    }
+}
+
+/// A part of the job itself could not be written.
+pub(crate) fn not_written(part: Part, why: &str) -> Notice {
+    match part {
+        Part::Record => Notice::warning(
+            event::FAILED_UPDATE_RECORD,
+            format!("Error writing annotation {}: {why}", labels::RECORD),
+        ),
+        Part::Status => {
+            Notice::warning(event::FAILED_UPDATE_STATUS, format!("Error writing the status: {why}"))
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use trainyard_api::labels;
-use trainyard_core::Plan;
+use trainyard_core::{Plan, Resource};
 
 use crate::api::{self, Answer};
 use crate::jobs::Job;
@@ -24,9 +24,12 @@ pub(crate) enum Error {
         #[source]
         source: api::Error,
     },
-    /// The server said no, or had trouble of its own.
+    /// The server said no to a read, or has no time.
     #[error("{what} was answered with {code}: {message}")]
     Refused { what: &'static str, code: u16, message: String },
+    /// The server said no to a write, or had trouble of its own.
+    #[error("{} was answered with {code}: {message}", part.name())]
+    Unwritten { part: Part, code: u16, message: String },
     /// The answer makes no sense.
     #[error("the answer to {what} cannot be read")]
     Answer {
@@ -34,6 +37,30 @@ pub(crate) enum Error {
         #[source]
         source: serde_json::Error,
     },
+}
+
+/// A part of a job that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Record,
+    Status,
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Record => "the record",
+            Self::Status => "the status",
+        }
+    }
+
+    /// What stands for it where refusals are remembered.
+    pub(crate) fn resource(self) -> &'static Resource {
+        match self {
+            Self::Record => &Resource::RECORD,
+            Self::Status => &Resource::STATUS,
+        }
+    }
 }
 
 /// Whether a plan may be carried out.
@@ -60,7 +87,7 @@ pub(crate) async fn commit(
             "resourceVersion": version,
             "annotations": { labels::RECORD: record.render() },
         }});
-        let Some(next) = patch(shell, seen, "the record", &path, &body).await? else {
+        let Some(next) = patch(shell, seen, Part::Record, &path, &body).await? else {
             return Ok(Commit::Stale);
         };
         (version, sent, wrote) = (next, true, true);
@@ -68,7 +95,7 @@ pub(crate) async fn commit(
     if let Some(change) = plan.status.as_ref().and_then(|wanted| status_change(status, wanted)) {
         let body = json!({ "metadata": { "resourceVersion": version }, "status": change });
         let path = format!("{path}/status");
-        let Some(next) = patch(shell, seen, "the status", &path, &body).await? else {
+        let Some(next) = patch(shell, seen, Part::Status, &path, &body).await? else {
             return Ok(Commit::Stale);
         };
         // A definition that does not know a field drops it, and the job stays as it was: that is no change.
@@ -102,17 +129,29 @@ pub(crate) async fn refresh(shell: &Shell, key: &Key, uid: &str) -> Result<(), E
 async fn patch(
     shell: &Shell,
     seen: &Observed,
-    what: &'static str,
+    part: Part,
     path: &str,
     body: &Value,
 ) -> Result<Option<String>, Error> {
     shell.counters().writes.increment();
+    let what = part.name();
     let answer = shell.api.merge_patch(path, body).await.map_err(|source| Error::Request { what, source })?;
     if matches!(answer.code, StatusCode::CONFLICT | StatusCode::NOT_FOUND) {
         return Ok(None);
     }
+    if is_refusal(answer.code) {
+        return Err(Error::Unwritten { part, code: answer.code.as_u16(), message: answer.message() });
+    }
     expect_success(what, &answer)?;
+    shell.memory().cleared(&seen.key, part.resource(), &seen.key.name);
     learn(shell, &seen.key, what, &answer).map(Some)
+}
+
+/// Whether the server said something about this write, and not only that it has no time or knows nobody.
+fn is_refusal(code: StatusCode) -> bool {
+    let later = [StatusCode::UNAUTHORIZED, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS]
+        .contains(&code);
+    (code.is_client_error() || code.is_server_error()) && !later
 }
 
 /// An action without a write before it has nothing that would have failed on a stale job: so look.

@@ -27,7 +27,10 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
         return Flow::Go;
     };
     let queue = text_of_gang(draft, scheduler, "/spec/queue");
-    let want = wanted(scheduler, draft.job(), &draft.record, draft.seen.priorities, queue);
+    let mut want = wanted(scheduler, draft.job(), &draft.record, draft.seen.priorities, queue);
+    if let Some(gang) = extras::find(draft, scheduler.resource(), &draft.job().name) {
+        retire(&gang.content, &mut want.body);
+    }
     let there = extras::settle(draft, &want);
     if !there {
         draft.hold(suffix::GANG, format!("PodGroup {} is not there yet", want.name));
@@ -108,6 +111,20 @@ fn wanted(
         metadata.insert("annotations".into(), Value::Object(annotations));
     }
     child
+}
+
+/// What the gang asks for and its members do no longer is taken away: a merge patch keeps what it does not name.
+fn retire(have: &Value, want: &mut Value) {
+    let Some(had) = have.pointer("/spec/minResources").and_then(Value::as_object) else { return };
+    let Some(spec) = want.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    match spec.get_mut("minResources").and_then(Value::as_object_mut) {
+        Some(wanted) => {
+            for name in had.keys() {
+                wanted.entry(name.clone()).or_insert(Value::Null);
+            }
+        }
+        None => drop(spec.insert("minResources".into(), Value::Null)),
+    }
 }
 
 /// What the first members ask for together. Those of higher priority come first, then those of roles that start first.

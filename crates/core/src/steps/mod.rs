@@ -21,5 +21,6 @@ pub(crate) mod suspension;
 pub(crate) mod tally;
 pub(crate) mod terminal;
 pub(crate) mod tracking;
+pub(crate) mod unwritten;
 pub(crate) mod verdict;
 pub(crate) mod waiting;

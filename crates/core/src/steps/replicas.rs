@@ -198,8 +198,7 @@ pub(crate) fn may_try(draft: &mut Draft<'_>, what: &Resource, name: &str) -> boo
     let Some(failure) = draft.seen.failures.iter().find(|f| f.what == what && f.name == name) else {
         return true;
     };
-    let delay = 1_i64 << failure.count.saturating_sub(1).min(8);
-    let Some(due) = add_seconds(failure.at, delay).filter(|due| *due > draft.now()) else {
+    let Some(due) = failure.again().filter(|due| failure.is_lasting() && *due > draft.now()) else {
         return true;
     };
     draft.wake_at(due);

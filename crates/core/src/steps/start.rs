@@ -39,9 +39,13 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
 
 /// When the job began to want pods: also while it waits in a queue and has not started.
 pub(crate) fn begin(draft: &Draft<'_>) -> Option<Timestamp> {
-    let created = draft.status.conditions.iter().find(|condition| condition.type_ == types::CREATED);
-    let created = created.and_then(|condition| condition.last_transition_time.as_ref());
-    draft.status.start_time.as_ref().or(created).map(|time| time.0)
+    let since = |type_: &str| {
+        let condition = draft.status.conditions.iter().find(|condition| condition.type_ == type_)?;
+        condition.last_transition_time.as_ref()
+    };
+    // A job that was suspended and is not any more was resumed.
+    let start = draft.status.start_time.as_ref();
+    start.or_else(|| since(types::SUSPENDED)).or_else(|| since(types::CREATED)).map(|time| time.0)
 }
 
 fn all_started(draft: &Draft<'_>) -> bool {

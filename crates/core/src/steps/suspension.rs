@@ -7,7 +7,7 @@ use crate::action::Why;
 use crate::conditions::{self, is_true, types};
 use crate::plan::{Draft, Flow};
 use crate::report::Notice;
-use crate::steps::{extras, restart};
+use crate::steps::{extras, gang, restart};
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     if draft.job().policy.suspend {
@@ -56,7 +56,8 @@ fn resume(draft: &mut Draft<'_>) {
     let job = draft.job();
     let message = format!("{} {} is resumed.", job.kind.name, job.name);
     draft.set_condition(types::SUSPENDED, ConditionStatus::FALSE, suffix::RESUMED, &message);
-    draft.status.start_time = Some(draft.stamp());
+    // Time in a queue is not time of the job's: one that has to wait for its gang starts when it is let in.
+    draft.status.start_time = (!gang::is_queued(draft)).then(|| draft.stamp());
     draft.tell(Notice::normal(job.kind.reason(suffix::RESUMED), &message));
-    draft.say("suspension", "resumed: the deadline counts from now");
+    draft.say("suspension", "resumed: the deadline counts from its start");
 }

@@ -1,8 +1,8 @@
 //! Why replicas do not start: said in the status, for as long as it is so.
 
 use jiff::Timestamp;
-use trainyard_api::ConditionStatus;
 use trainyard_api::reasons::suffix;
+use trainyard_api::{ConditionStatus, labels};
 
 use crate::action::Resource;
 use crate::conditions::{self, Change, types};
@@ -10,8 +10,8 @@ use crate::job::add_seconds;
 use crate::plan::{Draft, Flow, Hold};
 use crate::pod::{ContainerState, ContainerView, Phase, PodView, WaitsOn};
 use crate::seen::WriteFailure;
-use crate::steps::start;
 use crate::steps::tally::is_current;
+use crate::steps::{start, unwritten};
 
 /// Longer messages are cut: a status is no place for a scheduler's whole account.
 const LONGEST: usize = 600;
@@ -51,6 +51,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
                 Change { type_: types::WAITING, status: ConditionStatus::TRUE, reason: &reason, message };
             conditions::explain(&mut draft.status, change, draft.seen.now);
         }
+        None if is_tried_again(draft) => {}
         None => {
             conditions::remove(&mut draft.status, types::WAITING);
         }
@@ -58,8 +59,23 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     Flow::Go
 }
 
-/// The first of: a child that was refused, something that all replicas wait for, pods that do not start.
+/// What was refused is tried by this very plan: an operator that has just started does not know of the refusal. What is
+/// said of it stays until the answer is known.
+fn is_tried_again(draft: &Draft<'_>) -> bool {
+    let said = draft.status.conditions.iter().find(|condition| condition.type_ == types::WAITING);
+    let reason = said.and_then(|condition| condition.reason.as_deref());
+    let is = |suffix: &str| reason == Some(draft.job().kind.reason(suffix).as_str());
+    let writes = draft.record != draft.job().record;
+    (draft.creates() && (is(suffix::QUOTA) || is(suffix::REFUSED))) || (writes && is(suffix::RECORD))
+}
+
+/// The first of: a record or a child that was refused, something that all replicas wait for, pods that do not start.
 pub(crate) fn why(draft: &Draft<'_>) -> Option<Why> {
+    if let Some((WriteFailure { message, .. }, _)) = unwritten::refusal(draft) {
+        let message =
+            format!("no replica is replaced: annotation {} cannot be written: {message}", labels::RECORD);
+        return Some(Why { suffix: suffix::RECORD, message, since: None });
+    }
     let refused = draft.seen.failures.iter().find(|failure| stands_in_the_way(failure));
     if let Some(WriteFailure { what, name, message, .. }) = refused {
         let quota = message.contains("exceeded quota");
@@ -67,7 +83,7 @@ pub(crate) fn why(draft: &Draft<'_>) -> Option<Why> {
         let message = format!("{} {name} cannot be created: {message}", what.kind);
         return Some(Why { suffix, message, since: None, until: None });
     }
-    if let Some(Hold { suffix, text }) = &draft.hold {
+    if let Some(Hold { suffix, text }) = draft.hold.as_ref().filter(|_| any_is_missing(draft)) {
         let message = format!("no pod is created: {text}");
         return Some(Why { suffix, message, since: start::begin(draft), until: None });
     }
@@ -139,7 +155,16 @@ fn current_pods<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = &'a PodView> {
 
 /// An account that somebody else made does; see the step for extras.
 fn stands_in_the_way(failure: &WriteFailure) -> bool {
-    !(failure.what == &Resource::SERVICE_ACCOUNT && failure.code == 409)
+    let shared = failure.what == &Resource::SERVICE_ACCOUNT && failure.code == 409;
+    !failure.what.is_of_the_job() && failure.is_lasting() && !shared
+}
+
+/// True when a replica has no pod and needs one: whoever holds creations back holds back nothing otherwise.
+fn any_is_missing(draft: &Draft<'_>) -> bool {
+    draft
+        .job()
+        .slots()
+        .any(|slot| draft.slots.pod(slot).is_none() && !draft.record.is_finished(&slot.role.name, slot.index))
 }
 
 fn pods(draft: &Draft<'_>) -> Option<Why> {

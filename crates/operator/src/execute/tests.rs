@@ -87,7 +87,7 @@ fn the_table() {
         (Delete, 403, "Forbidden", Refused),
         (Delete, 504, "Timeout", Later),
         (Amend, 404, "NotFound", Gone),
-        (Amend, 409, "Conflict", Gone),
+        (Amend, 409, "Conflict", Later),
         (Amend, 422, "Invalid", Refused),
         (DeleteJob, 404, "NotFound", Gone),
         (DeleteJob, 409, "Conflict", Gone),
@@ -219,6 +219,79 @@ async fn a_job_is_deleted_in_the_background_and_a_pod_is_amended_by_merge_patch(
     assert_eq!(result, Ok(Did::Now));
     assert_eq!(script.asked(), ["PATCH /api/v1/namespaces/ns/pods/p"]);
     assert_eq!(shell.pods().of(UID).len(), 1);
+}
+
+/// A server gives up after five writers in a row that were faster.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_others_write_to_is_not_taken_for_gone() {
+    let patch = json!({ "metadata": { "uid": "pod-uid", "labels": {} } });
+    let (name, uid) = ("p".to_owned(), "pod-uid".to_owned());
+    let amend = Action::Amend { what: &Resource::POD, name: name.clone(), uid: uid.clone(), patch };
+    for action in [amend, Action::Release { name, uid }] {
+        let script = Script::new([status(409, "Conflict", "the object has been modified")]);
+        let shell = shell(&script);
+        sinks::learn(&PODS, &shell, &pod(UID, true, "7").to_string()).unwrap();
+        let effects = execute(&shell, &target(), vec![action]).await;
+        assert!(matches!(effects[0].result, Err(Trouble::Passing(_))), "{effects:?}");
+        assert_eq!(shell.pods().of(UID).len(), 1, "it is still there");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_of_the_server_that_lasts_is_told() {
+    let script = Script::new((0..4).map(|_| status(500, "InternalError", "failed calling webhook")));
+    let shell = shell(&script);
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        let effects = execute(&shell, &target(), vec![create()]).await;
+        told.push(
+            crate::report::notices(&effects).into_iter().map(|notice| notice.message).collect::<Vec<_>>(),
+        );
+    }
+    let message = || vec!["Error creating: failed calling webhook".to_owned()];
+    assert_eq!(told, [vec![], vec![], message(), message()]);
+    assert_eq!(failures(&shell), [(500, 4)]);
+}
+
+/// A service for replica 0 of the worker, as it is wanted and as it is there.
+fn service(labels: &Value, owner: Option<&str>) -> (Action, Value) {
+    let owners = |uid: &str| json!([{ "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "j", "uid": uid, "controller": true }]);
+    let wanted = json!({ "metadata": { "name": "s", "ownerReferences": owners(UID), "labels": {
+        "training.kubeflow.org/operator-name": "pytorchjob-controller", "training.kubeflow.org/job-name": "j" } } });
+    let there = json!({ "kind": "Service", "metadata": { "name": "s", "namespace": "ns", "uid": "s-uid",
+        "resourceVersion": "7", "labels": labels, "ownerReferences": owner.map_or(json!([]), owners) } });
+    (Action::Create(Child { what: &Resource::SERVICE, name: "s".into(), body: wanted }), there)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphaned_service_of_this_very_replica_is_adopted() {
+    let labels = json!({ "training.kubeflow.org/operator-name": "pytorchjob-controller",
+        "training.kubeflow.org/job-name": "j", "more": "labels" });
+    let exists = || status(409, "AlreadyExists", "exists");
+    let (action, orphan) = service(&labels, None);
+    let (_, adopted) = service(&labels, Some(UID));
+    let replies = vec![exists(), Reply::Json(200, orphan.clone()), Reply::Json(200, adopted)];
+    let (result, shell, script) = one(action.clone(), replies).await;
+    assert_eq!(result, Ok(Did::Before));
+    assert_eq!(script.asked()[2], "PATCH /api/v1/namespaces/ns/services/s");
+    let patch = &script.bodies()[2]["metadata"];
+    assert_eq!((&patch["uid"], &patch["ownerReferences"][0]["uid"]), (&json!("s-uid"), &json!(UID)));
+    assert_eq!(shell.services().of(UID).len(), 1);
+    // The role of the training-operator allows to delete services, but not to change them.
+    let forbidden = status(403, "Forbidden", "no");
+    let replies = vec![exists(), Reply::Json(200, orphan), forbidden, Reply::Json(200, json!({}))];
+    let (result, _, script) = one(action.clone(), replies).await;
+    assert!(matches!(result, Err(Trouble::Passing(_))), "{result:?}");
+    assert_eq!(script.asked()[3], "DELETE /api/v1/namespaces/ns/services/s");
+    assert_eq!(script.bodies()[3]["preconditions"]["uid"], "s-uid");
+    // What was made for another, or by somebody else, is left alone.
+    let (_, stranger) = service(&json!({ "app": "x" }), None);
+    let (_, taken) = service(&labels, Some("other"));
+    for there in [stranger, taken] {
+        let (result, _, script) = one(action.clone(), vec![exists(), Reply::Json(200, there)]).await;
+        assert!(matches!(result, Err(Trouble::Taken(_))), "{result:?}");
+        assert_eq!(script.asked().len(), 2);
+    }
 }
 
 #[tokio::test(start_paused = true)]

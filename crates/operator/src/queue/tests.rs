@@ -137,9 +137,30 @@ fn a_change_is_not_kept_waiting_by_an_error_before_it() {
     queue.add(&job, ms(0));
     assert!(queue.pop(ms(10)).is_some());
     queue.done(&job, ms(10), Next::Retry(Some(ms(9000))));
-    assert_eq!(queue.next_due(), Some(ms(9000)), "the server asked for more than the back-off");
+    assert_eq!(queue.next_due(), Some(ms(110)), "what is due later does not delay the repetition");
     queue.add(&job, ms(50));
     assert_eq!(queue.next_due(), Some(ms(60)));
+}
+
+#[test]
+fn what_is_due_is_not_kept_waiting_by_a_back_off() {
+    let mut queue = queue();
+    let job = key("a", "j");
+    let mut now = ms(0);
+    queue.add(&job, now);
+    for _ in 0..14 {
+        now = queue.next_due().unwrap();
+        assert!(queue.pop(now).is_some());
+        queue.done(&job, now, Next::Retry(None));
+    }
+    now = queue.next_due().unwrap();
+    assert!(queue.pop(now).is_some());
+    queue.done(&job, now, Next::Retry(Some(now + ms(3000))));
+    assert_eq!(queue.next_due(), Some(now + ms(3000)), "the back-off is a minute");
+    now += ms(3000);
+    assert!(queue.pop(now).is_some());
+    queue.done(&job, now, Next::Retry(Some(now)));
+    assert_eq!(queue.next_due(), Some(now + ms(60_000)), "it was tried just now");
 }
 
 #[test]

@@ -115,3 +115,86 @@ async fn what_the_server_drops_is_no_change() {
     let (next, asked, _) = look(&suspended, vec![Reply::Json(200, suspended.clone())]).await;
     assert_eq!((next, &*asked[0]), (Next::Rest(None), STATUS), "the same version: it did not store anything");
 }
+
+/// A job with a limit whose only replica has failed: it is replaced, which has to be written down first.
+fn failed_job() -> (Value, Value) {
+    let mut job = job(5, created());
+    job["spec"]["pytorchReplicaSpecs"]["Master"]["restartPolicy"] = json!("ExitCode");
+    let owner = json!({ "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "j", "uid": "u", "controller": true });
+    let labels = json!({ "training.kubeflow.org/operator-name": "pytorchjob-controller",
+        "training.kubeflow.org/job-name": "j", "training.kubeflow.org/replica-type": "master",
+        "training.kubeflow.org/replica-index": "0" });
+    let ended =
+        json!({ "exitCode": 130, "finishedAt": "2025-12-31T23:59:00Z", "startedAt": "2025-12-31T23:58:00Z" });
+    let pod = json!({ "metadata": { "name": "j-master-0", "namespace": "ns", "uid": "p", "resourceVersion": "4",
+            "labels": labels, "ownerReferences": [owner] },
+        "status": { "phase": "Failed",
+            "containerStatuses": [{ "name": "pytorch", "restartCount": 0, "state": { "terminated": ended } }] } });
+    (job, pod)
+}
+
+const RECORD: &str = "PATCH /apis/kubeflow.org/v1/namespaces/ns/pytorchjobs/j";
+
+/// An operator that knows that job and its pod, on a server that answers with `replies`.
+fn shell_of_failed(script: &Script) -> (Shell, Key) {
+    let clock: crate::options::Clock = Arc::new(|| "2026-01-01T00:00:00Z".parse().unwrap());
+    let options = Options { clock, ..Options::default() };
+    let health = Health::new(Duration::from_secs(300));
+    let (events, _) = Events::new(10, health.clone());
+    let api = Arc::new(Api::new(script.client(), options.effort));
+    let shell = Shell::new(api, Catalog::default(), kinds::ALL.to_vec(), options, events, health);
+    let kind = Catalog::default().kind("PyTorchJob").unwrap();
+    let (job, pod) = failed_job();
+    let (key, job) = crate::jobs::Job::read(kind, &job.to_string()).unwrap();
+    shell.jobs().learn(key.clone(), job);
+    sinks::learn(&sinks::PODS, &shell, &pod.to_string()).unwrap();
+    (shell, key)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_refused_is_told_and_nothing_that_needs_it_is_done() {
+    let too_large =
+        status(422, "Invalid", "metadata.annotations: Too long: may not be more than 262144 bytes");
+    let mut told = failed_job().0;
+    told["metadata"]["resourceVersion"] = "6".into();
+    // The log of the pod is asked for, and is not to be had.
+    let no_log = || status(404, "NotFound", "no log");
+    let script = Script::new([no_log(), too_large, no_log(), Reply::Json(200, told)]);
+    let (shell, key) = shell_of_failed(&script);
+    assert_eq!(reconcile(&shell, &key).await, Next::Again);
+    assert_eq!(script.asked()[1], RECORD);
+    assert_eq!(shell.health.stats().refused_writes, 1);
+    reconcile(&shell, &key).await;
+    let asked = script.asked();
+    assert_eq!(asked.last().unwrap(), STATUS, "{asked:?}");
+    assert!(!asked.iter().any(|line| line.starts_with("DELETE")), "{asked:?}");
+    let status = script.bodies().last().unwrap()["status"].clone();
+    let conditions = status["conditions"].as_array().unwrap();
+    let waiting = conditions.iter().find(|condition| condition["type"] == "Waiting").unwrap();
+    assert_eq!(waiting["reason"], "PyTorchJobRecordRefused");
+    let message = waiting["message"].as_str().unwrap();
+    assert!(message.contains("trainyard.dev/record") && message.contains("262144"), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_kind_that_is_not_served_says_nothing_about_its_jobs() {
+    let (_, mut pod) = failed_job();
+    pod["metadata"]["finalizers"] = json!(["trainyard.dev/tracking"]);
+    let gone = json!({ "kind": "Status", "code": 404, "reason": "NotFound", "details": { "name": "j" } });
+    for (answer, releases) in
+        [(Reply::Json(404, json!("404 page not found")), false), (Reply::Json(404, gone), true)]
+    {
+        let script = Script::new([answer, ok()]);
+        let health = Health::new(Duration::from_secs(300));
+        let (events, _) = Events::new(10, health.clone());
+        let api = Arc::new(Api::new(script.client(), Options::default().effort));
+        let options = Options::default();
+        let shell = Shell::new(api, Catalog::default(), kinds::ALL.to_vec(), options, events, health);
+        sinks::learn(&sinks::PODS, &shell, &pod.to_string()).unwrap();
+        let key = Key::new(Catalog::default().kind("PyTorchJob").unwrap(), "ns", "j");
+        reconcile(&shell, &key).await;
+        let released =
+            script.asked().iter().any(|line| line == "PATCH /api/v1/namespaces/ns/pods/j-master-0");
+        assert_eq!(released, releases, "{:?}", script.asked());
+    }
+}

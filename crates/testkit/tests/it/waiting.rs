@@ -12,6 +12,7 @@ crate::under_both!(
     a_pod_without_a_node_is_explained,
     an_image_that_cannot_be_had_is_explained,
     a_name_that_is_taken_is_explained,
+    what_is_said_of_a_refusal_outlives_the_operator,
     a_gang_that_waits_is_explained,
     a_job_that_starts_at_once_says_nothing_of_it,
     a_job_that_does_not_start_in_time_fails_and_says_why,
@@ -100,6 +101,29 @@ async fn a_name_that_is_taken_is_explained(crds: Crds) {
     let (reason, message) = said(&world).unwrap();
     assert_eq!(reason, "PyTorchJobChildRefused");
     assert!(message.contains("a-worker-0") && message.contains("already exists"), "{message}");
+    plane.delete_pod("a-worker-0").await;
+    plane.until("all run", |w| w.in_phase("a", "Running") == 3 && said(w).is_none()).await;
+}
+
+/// An operator that has just started does not know what was refused: it says nothing until it does.
+async fn what_is_said_of_a_refusal_outlives_the_operator(crds: Crds) {
+    let plane = plane(crds, |_| PodScript::runs()).await;
+    let theirs = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a-worker-0", "namespace": "default" },
+        "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    });
+    plane.create(theirs).await;
+    plane.create(job()).await;
+    plane.until("it says so", |w| said(w).is_some()).await;
+    plane.pass(Duration::from_secs(30)).await;
+    for _ in 0..3 {
+        plane.restart_operator().await;
+        plane.pass(Duration::from_secs(30)).await;
+    }
+    let world = plane.world();
+    let shapes = world.shapes("a");
+    let told = shapes.iter().position(|shape| shape.contains("Waiting")).unwrap();
+    assert!(shapes[told..].iter().all(|shape| shape.contains("Waiting")), "{shapes:?}");
     plane.delete_pod("a-worker-0").await;
     plane.until("all run", |w| w.in_phase("a", "Running") == 3 && said(w).is_none()).await;
 }

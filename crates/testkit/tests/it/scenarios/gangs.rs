@@ -13,6 +13,8 @@ crate::under_both!(
     scenario_38_scheduler_plugins,
     scenario_38_a_partial_gang_by_priority,
     a_gang_that_another_operator_made_is_watched,
+    a_resumed_job_does_not_use_its_deadline_while_it_is_queued,
+    a_gang_asks_for_no_more_than_its_members,
 );
 
 const VOLCANO: &str = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups";
@@ -180,4 +182,47 @@ async fn a_gang_that_another_operator_made_is_watched(crds: Crds) {
     assert_eq!(group["spec"]["queue"], "kept");
     admit(&plane).await;
     plane.until("both run", |w| w.in_phase("a", "Running") == 2).await;
+}
+
+/// Nor the time in which it has to start, which counts from the resume.
+async fn a_resumed_job_does_not_use_its_deadline_while_it_is_queued(crds: Crds) {
+    let plane = volcano(crds).await;
+    plane.create(pytorch("a").workers(1).policy("activeDeadlineSeconds", json!(60))).await;
+    gang(&plane, VOLCANO, Value::is_object).await;
+    admit(&plane).await;
+    plane.until("it runs", |w| w.in_phase("a", "Running") == 1).await;
+    plane.suspend("PyTorchJob", "a", true).await;
+    gang(&plane, VOLCANO, Value::is_null).await;
+    plane.suspend("PyTorchJob", "a", false).await;
+    gang(&plane, VOLCANO, Value::is_object).await;
+    plane.pass(Duration::from_secs(600)).await;
+    assert!(!plane.world().is_finished("a"), "it has not been let in");
+    assert!(plane.world().job("a").unwrap()["status"]["startTime"].is_null());
+    admit(&plane).await;
+    plane.until("it runs again", |w| w.in_phase("a", "Running") == 1).await;
+    let world = plane.finished("a").await;
+    assert!(world.is("a", "Failed"), "now its time counts");
+}
+
+async fn a_gang_asks_for_no_more_than_its_members(crds: Crds) {
+    for (scheduler, group, version, path) in [
+        ("volcano", "scheduling.volcano.sh", "v1beta1", VOLCANO),
+        ("my-scheduler", "scheduling.x-k8s.io", "v1alpha1", PLUGINS),
+    ] {
+        let plane = plane(crds, scheduler, &[definition(group, version)]).await;
+        let asks = |requests: Value| json!([{ "name": "pytorch", "image": "i", "resources": { "requests": requests } }]);
+        let containers = "/spec/pytorchReplicaSpecs/Worker/template/spec/containers";
+        let all = json!({ "cpu": "2", "example.com/gpu": "4" });
+        plane.create(pytorch("a").workers(1).set(containers, asks(all))).await;
+        gang(&plane, path, |group| group["spec"]["minResources"]["example.com/gpu"] == "4").await;
+        let change = |requests: Value| {
+            json!({ "spec": { "pytorchReplicaSpecs": { "Worker": { "template": { "spec": {
+                "containers": asks(requests) } } } } } })
+        };
+        plane.patch("PyTorchJob", "a", change(json!({ "cpu": "1" }))).await;
+        gang(&plane, path, |group| group["spec"]["minResources"] == json!({ "cpu": "1" })).await;
+        plane.patch("PyTorchJob", "a", change(json!({}))).await;
+        let none = |group: &Value| group["spec"]["minResources"].as_object().is_none_or(|all| all.is_empty());
+        gang(&plane, path, none).await;
+    }
 }
