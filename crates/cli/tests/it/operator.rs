@@ -93,12 +93,14 @@ async fn helpers_are_of_an_image_that_exists() {
     let pod = json!({ "metadata": { "name": "op-7" }, "spec": { "automountServiceAccountToken": false,
         "containers": [{ "name": "training-operator", "image": "example.com/own:3" }] } });
     rest.post("/api/v1/namespaces/default/pods", &pod).await.unwrap();
-    let own = [("POD_NAME", "op-7"), ("POD_NAMESPACE", "default")];
-    let lost = [("POD_NAME", "op-8"), ("POD_NAMESPACE", "default")];
-    let cases: [(&str, &[(&str, &str)], &str); 3] =
-        [("a", &[], "alpine:3.10"), ("b", &own, "example.com/own:3"), ("c", &lost, "alpine:3.10")];
+    let in_pod = |name: &'static str| vec![("POD_NAME", name), ("POD_NAMESPACE", "default")];
+    let cases = [
+        ("a", Vec::new(), "alpine:3.10"),
+        ("b", in_pod("op-7"), "example.com/own:3"),
+        ("c", in_pod("op-8"), "alpine:3.10"),
+    ];
     for (name, variables, image) in cases {
-        let mut child = operator_in(dir.path(), variables);
+        let mut child = operator_in(dir.path(), &variables);
         let job: Value = pytorch(name).master().workers(1).into();
         rest.post("/apis/kubeflow.org/v1/namespaces/default/pytorchjobs", &job).await.unwrap();
         let path = format!("/api/v1/namespaces/default/pods/{name}-worker-0");
@@ -114,7 +116,7 @@ async fn helpers_are_of_an_image_that_exists() {
         let helper = &worker["spec"]["initContainers"][0];
         assert_eq!(helper["image"], image);
         let program = helper["command"][0].as_str().unwrap();
-        let expected = if variables == own { env!("CARGO_BIN_EXE_trainyard") } else { "sh" };
+        let expected = if name == "b" { env!("CARGO_BIN_EXE_trainyard") } else { "sh" };
         assert_eq!(
             Path::new(program).canonicalize().unwrap_or_else(|_| program.into()),
             Path::new(expected).canonicalize().unwrap_or_else(|_| expected.into())

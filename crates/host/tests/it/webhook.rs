@@ -242,7 +242,7 @@ async fn a_webhook_that_is_down_stops_only_what_it_would_check() {
         with("/metadata/labels", json!({ "a": "b" })),
     ] {
         let mut free = free;
-        free["metadata"]["resourceVersion"] = json!(null);
+        free["metadata"]["resourceVersion"] = world.get(&path).await["metadata"]["resourceVersion"].clone();
         world.send(Method::PUT, &path, &free).await.unwrap();
     }
 }

@@ -50,9 +50,10 @@ impl Guard {
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await.unwrap();
         let (path, has) = (parts.uri.path(), |text: &str| String::from_utf8_lossy(&body).contains(text));
-        let refusal = if parts.method == Method::PATCH && has(RECORD) && is(&self.records) {
+        let of_status = path.ends_with("/status");
+        let refusal = if parts.method == Method::PATCH && !of_status && has(RECORD) && is(&self.records) {
             Some((422, "Invalid", "metadata.annotations: Too long: may not be more than 262144 bytes"))
-        } else if parts.method == Method::PATCH && path.ends_with("/status") && is(&self.statuses) {
+        } else if parts.method == Method::PATCH && of_status && is(&self.statuses) {
             Some((500, "InternalError", "failed calling webhook \"x\": connection refused"))
         } else if parts.method == Method::POST && path.ends_with("/pods") && is(&self.pods) {
             Some((500, "InternalError", "failed calling webhook \"y\": connection refused"))

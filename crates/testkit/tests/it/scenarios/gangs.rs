@@ -209,7 +209,7 @@ async fn a_gang_asks_for_no_more_than_its_members(crds: Crds) {
         ("volcano", "scheduling.volcano.sh", "v1beta1", VOLCANO),
         ("my-scheduler", "scheduling.x-k8s.io", "v1alpha1", PLUGINS),
     ] {
-        let plane = plane(crds, scheduler, &[definition(group, version)]).await;
+        let plane = plane(crds.clone(), scheduler, &[definition(group, version)]).await;
         let asks = |requests: Value| json!([{ "name": "pytorch", "image": "i", "resources": { "requests": requests } }]);
         let containers = "/spec/pytorchReplicaSpecs/Worker/template/spec/containers";
         let all = json!({ "cpu": "2", "example.com/gpu": "4" });
