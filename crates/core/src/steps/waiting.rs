@@ -74,7 +74,7 @@ pub(crate) fn why(draft: &Draft<'_>) -> Option<Why> {
     if let Some((WriteFailure { message, .. }, _)) = unwritten::refusal(draft) {
         let message =
             format!("no replica is replaced: annotation {} cannot be written: {message}", labels::RECORD);
-        return Some(Why { suffix: suffix::RECORD, message, since: None });
+        return Some(Why { suffix: suffix::RECORD, message, since: None, until: None });
     }
     let refused = draft.seen.failures.iter().find(|failure| stands_in_the_way(failure));
     if let Some(WriteFailure { what, name, message, .. }) = refused {
