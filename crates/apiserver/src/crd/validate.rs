@@ -4,6 +4,7 @@
 //! its errors about a definition with one version speak of `spec.validation` and not of `spec.versions[0].schema`.
 
 use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
 
 use super::{flag, list, text, texts};
 use crate::failure::Cause;
@@ -17,6 +18,8 @@ const COLUMN_FORMATS: [&str; 10] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "name", "password", "string"];
 /// Groups under these domains belong to the Kubernetes project.
 const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];
+/// Errors that quote the whole list they are about are made only a few times.
+const MOST_QUOTES: usize = 10;
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
 /// What is wrong with a definition.
@@ -28,9 +31,15 @@ pub(crate) fn validate(object: &Value, old: Option<&Value>) -> Vec<Cause> {
         causes.push(Cause::invalid("metadata.name", meta(object, "name"), why));
     }
     group_and_scope(object, &mut causes);
-    versions(object, &mut causes);
+    let before: Schemas<'_> = old
+        .map(|old| list(old, "spec.versions"))
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|version| Some((text(version, "name"), at(version, "schema.openAPIV3Schema")?)))
+        .collect();
+    versions(object, &before, &mut causes);
     names(object, &mut causes);
-    lifted(object, &mut causes);
+    lifted(object, &before, &mut causes);
     conversion(object, &mut causes);
     stored(object, &mut causes);
     if old.is_none() {
@@ -67,32 +76,32 @@ fn group_and_scope(object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn versions(object: &Value, causes: &mut Vec<Cause>) {
+fn versions(object: &Value, before: &Schemas<'_>, causes: &mut Vec<Cause>) {
     let versions = list(object, "spec.versions");
     for (index, version) in versions.iter().enumerate() {
         if at(version, "schema.openAPIV3Schema").is_none() {
             causes.push(Cause::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
         }
     }
+    let lifted = ["schema", "subresources", "additionalPrinterColumns"].map(|field| shared(versions, field));
+    let [schemas, parts, tables] = lifted;
     for (index, version) in versions.iter().enumerate() {
         let name = text(version, "name");
         if let Some(why) = label_1035(name) {
             causes.push(Cause::invalid(format!("spec.versions[{index}].name"), name, &why));
         }
-        if !shared(versions, "schema") {
-            schema(version, &format!("spec.versions[{index}].schema"), causes);
+        if !schemas {
+            schema(version, before, &format!("spec.versions[{index}].schema"), causes);
         }
-        if !shared(versions, "subresources") {
+        if !parts {
             subresources(version, &format!("spec.versions[{index}].subresources"), causes);
         }
-        if !shared(versions, "additionalPrinterColumns") {
+        if !tables {
             columns(version, &format!("spec.versions[{index}].additionalPrinterColumns"), causes);
         }
     }
-    let unique = |version: &Value| {
-        versions.iter().filter(|other| text(other, "name") == text(version, "name")).count() == 1
-    };
-    if !versions.iter().all(unique) {
+    let mut seen = HashSet::with_capacity(versions.len());
+    if !versions.iter().all(|version| seen.insert(text(version, "name"))) {
         let why = "must contain unique version names";
         causes.push(Cause::invalid_text("spec.versions", &shown(versions), why));
     }
@@ -163,11 +172,11 @@ fn each_label(object: &Value, field: &str, causes: &mut Vec<Cause>) {
 }
 
 /// What all versions have in common.
-fn lifted(object: &Value, causes: &mut Vec<Cause>) {
+fn lifted(object: &Value, before: &Schemas<'_>, causes: &mut Vec<Cause>) {
     let versions = list(object, "spec.versions");
     let Some(first) = versions.first() else { return };
     if shared(versions, "schema") {
-        schema(first, "spec.validation", causes);
+        schema(first, before, "spec.validation", causes);
     }
     if shared(versions, "subresources") {
         subresources(first, "spec.subresources", causes);
@@ -177,9 +186,18 @@ fn lifted(object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn schema(version: &Value, path: &str, causes: &mut Vec<Cause>) {
+/// The schemas of a definition by the names of their versions.
+type Schemas<'a> = HashMap<&'a str, &'a Value>;
+
+fn schema(version: &Value, before: &Schemas<'_>, path: &str, causes: &mut Vec<Cause>) {
     let Some(schema) = at(version, "schema.openAPIV3Schema") else { return };
-    let errors = Structural::parse(schema).err().unwrap_or_default();
+    let is_known = before.get(text(version, "name")) == Some(&schema);
+    let errors = match Structural::parse(schema) {
+        Err(errors) => errors,
+        // What was accepted by an older version stays.
+        Ok(_) if is_known => Vec::new(),
+        Ok(parsed) => parsed.too_expensive(),
+    };
     causes.extend(errors.into_iter().map(Cause::from).map(|mut cause| {
         cause.field = format!("{path}.{}", cause.field);
         // A text may name another place in the schema.
@@ -297,16 +315,18 @@ fn stored(object: &Value, causes: &mut Vec<Cause>) {
         return;
     }
     let versions = list(object, "spec.versions");
-    for name in
-        versions.iter().filter(|version| flag(version, "storage")).map(|version| text(version, "name"))
-    {
-        if !stored.iter().any(|known| known == name) {
+    let known: HashSet<&str> = stored.iter().map(String::as_str).collect();
+    let storage = versions.iter().filter(|version| flag(version, "storage"));
+    // More than one is another error; each of these quotes the whole list.
+    for name in storage.map(|version| text(version, "name")).take(MOST_QUOTES) {
+        if !known.contains(name) {
             let why = format!("must have the storage version {name}");
             causes.push(Cause::invalid(field, json!(stored), &why));
         }
     }
+    let defined: HashSet<&str> = versions.iter().map(|version| text(version, "name")).collect();
     for (index, name) in stored.iter().enumerate() {
-        if !versions.iter().any(|version| text(version, "name") == name) {
+        if !defined.contains(name.as_str()) {
             let why = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in \
                  spec.versions until a storage migration ensures no data remains persisted in {name} and removes \

@@ -9,8 +9,10 @@ use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, ExecutionError, Value as Cel};
 use serde_json::Value;
 
+use super::celcost::{self, Budget, Over};
 use super::celexpand;
 use super::celparse::{Expression, STACK};
+use super::celsize::Size;
 use super::celvalue::convert;
 use super::correlate::OldItems;
 use super::error::{FieldError, FieldReason};
@@ -23,6 +25,9 @@ use super::rules::Rule;
 const SHALLOW: usize = 20;
 /// Longest message a `messageExpression` may produce.
 const MAX_MESSAGE: usize = 5 << 10;
+
+/// How a real server's interpreter says that a call costs too much.
+pub(super) const TOO_EXPENSIVE: &str = "operation cancelled: actual cost limit exceeded";
 
 /// Names of types, usable as values.
 const TYPES: [&str; 9] = ["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type"];
@@ -57,17 +62,14 @@ pub(super) fn type_text(value: &Cel) -> &'static str {
 
 /// Evaluates every rule of an object.
 pub(super) fn check(root: &Node, obj: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    walk(
-        root,
-        &At { value: obj, old, anchor: old.map(|old| (old, obj)), resource: true },
-        &Path::Root,
-        errors,
-    );
+    let at = At { value: obj, old, anchor: old.map(|old| (old, obj)), resource: true };
+    Walk { budget: Budget::default(), errors }.node(root, &at, &Path::Root);
 }
 
 /// Evaluates the rules of a value that has no old one: a default.
 pub(super) fn check_value(node: &Node, value: &Value, errors: &mut Vec<FieldError>) {
-    walk(node, &At { value, old: None, anchor: None, resource: node.embedded }, &Path::Root, errors);
+    let at = At { value, old: None, anchor: None, resource: node.embedded };
+    Walk { budget: Budget::default(), errors }.node(node, &at, &Path::Root);
 }
 
 /// Where the walk stands.
@@ -92,83 +94,126 @@ impl<'v> At<'v> {
     }
 }
 
-/// Visits the nodes that have rules and those on the way to them.
-fn walk(node: &Node, at: &At<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    if !node.has_rules || at.value.is_null() {
-        return;
-    }
-    for rule in &node.rules {
-        evaluate(rule, node, at, path, errors);
-    }
-    match at.value {
-        Value::Object(object) => {
-            for (name, child) in object {
-                let (child_node, path) = match node.properties.get(name) {
-                    Some(property) => (property.as_ref(), Path::Field(path, name)),
-                    None => match node.additional.schema() {
-                        Some(values) => (values, Path::Key(path, name)),
-                        None => continue,
-                    },
-                };
-                let old = node.old_member(at.old, name);
-                walk(child_node, &at.below(child, old, child_node), &path, errors);
-            }
-        }
-        Value::Array(list) => {
-            let Some(item_node) = node.items.as_deref().filter(|items| items.has_rules) else {
-                return;
-            };
-            let old = OldItems::new(node, at.old);
-            for (index, item) in list.iter().enumerate() {
-                let old = old.get(index, item);
-                walk(item_node, &at.below(item, old, item_node), &Path::Index(path, index), errors);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
+/// No further rules are run.
+struct Stop;
+
+/// What a walk has, and what it finds.
+struct Walk<'e> {
+    budget: Budget,
+    errors: &'e mut Vec<FieldError>,
 }
 
-fn evaluate(rule: &Rule, node: &Node, at: &At<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let old = at.old.filter(|old| !old.is_null());
-    if rule.transition && old.is_none() && !rule.optional_old {
-        return;
+impl Walk<'_> {
+    /// Visits the nodes that have rules and those on the way to them, unless the budget is used up before.
+    fn node(&mut self, node: &Node, at: &At<'_>, path: &Path<'_>) {
+        let _stopped = self.visit(node, at, path);
     }
-    let mut context = FUNCTIONS.new_inner_scope();
-    context.add_variable_from_value("self", convert(node, at.value, &rule.needs, at.resource));
-    if rule.transition {
-        let old = old.map(|old| convert(node, old, &rule.needs, at.resource));
-        let bound = match (rule.optional_old, old) {
-            (true, Some(old)) => Cel::Opaque(Arc::new(OptionalValue::of(old))),
-            (true, None) => Cel::Opaque(Arc::new(OptionalValue::none())),
-            (false, old) => old.unwrap_or(Cel::Null),
+
+    fn visit(&mut self, node: &Node, at: &At<'_>, path: &Path<'_>) -> Result<(), Stop> {
+        if !node.has_rules || at.value.is_null() {
+            return Ok(());
+        }
+        for rule in &node.rules {
+            self.evaluate(rule, node, at, path)?;
+        }
+        match at.value {
+            Value::Object(object) => {
+                for (name, child) in object {
+                    let (child_node, path) = match node.properties.get(name) {
+                        Some(property) => (property.as_ref(), Path::Field(path, name)),
+                        None => match node.additional.schema() {
+                            Some(values) => (values, Path::Key(path, name)),
+                            None => continue,
+                        },
+                    };
+                    let old = node.old_member(at.old, name);
+                    self.visit(child_node, &at.below(child, old, child_node), &path)?;
+                }
+            }
+            Value::Array(list) => {
+                let Some(item_node) = node.items.as_deref().filter(|items| items.has_rules) else {
+                    return Ok(());
+                };
+                let old = OldItems::new(node, at.old);
+                for (index, item) in list.iter().enumerate() {
+                    let old = old.get(index, item);
+                    self.visit(item_node, &at.below(item, old, item_node), &Path::Index(path, index))?;
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Pays for a call. If that cannot be done, says so.
+    fn pay(
+        &mut self,
+        expression: &Expression,
+        rule: &Rule,
+        kind: &Value,
+        at: &At<'_>,
+        path: &Path<'_>,
+    ) -> Result<(), Stop> {
+        let mut sizes = vec![("self", Size::of(at.value))];
+        sizes.extend(at.old.filter(|_| rule.transition).map(|old| ("oldSelf", Size::of(old))));
+        let Err(over) = self.budget.spend(celcost::of(&expression.expr, sizes)) else { return Ok(()) };
+        let detail = match over {
+            Over::Call => {
+                let name = rule.name();
+                format!(
+                    "'{TOO_EXPENSIVE}': no further validation rules will be run due to call cost exceeds limit for \
+                     rule: {name}"
+                )
+            }
+            Over::Object => {
+                "validation failed due to running out of cost budget, no further validation rules will be \
+                             run"
+                .to_owned()
+            }
         };
-        context.add_variable_from_value("oldSelf", bound);
+        self.errors.push(FieldError::invalid(path.to_string(), kind, detail));
+        Err(Stop)
     }
-    let kind = Value::from(node.kind.map_or("", Kind::name));
-    match run(&rule.program, &context) {
-        Ok(Cel::Bool(true)) => {}
-        Ok(Cel::Bool(false)) => {
-            if rule.transition || !at.unchanged() {
-                errors.push(report(
-                    rule,
-                    at.value,
-                    &format!("{path}{}", rule.field_path),
-                    &message(rule, &context),
-                ));
+
+    fn evaluate(&mut self, rule: &Rule, node: &Node, at: &At<'_>, path: &Path<'_>) -> Result<(), Stop> {
+        let old = at.old.filter(|old| !old.is_null());
+        if rule.transition && old.is_none() && !rule.optional_old {
+            return Ok(());
+        }
+        let kind = Value::from(node.kind.map_or("", Kind::name));
+        self.pay(&rule.program, rule, &kind, at, path)?;
+        let mut context = FUNCTIONS.new_inner_scope();
+        context.add_variable_from_value("self", convert(node, at.value, &rule.needs, at.resource));
+        if rule.transition {
+            let old = old.map(|old| convert(node, old, &rule.needs, at.resource));
+            let bound = match (rule.optional_old, old) {
+                (true, Some(old)) => Cel::Opaque(Arc::new(OptionalValue::of(old))),
+                (true, None) => Cel::Opaque(Arc::new(OptionalValue::none())),
+                (false, old) => old.unwrap_or(Cel::Null),
+            };
+            context.add_variable_from_value("oldSelf", bound);
+        }
+        match run(&rule.program, &context) {
+            Ok(Cel::Bool(true)) => {}
+            Ok(Cel::Bool(false)) if !rule.transition && at.unchanged() => {}
+            Ok(Cel::Bool(false)) => {
+                if let Some(program) = &rule.message_program {
+                    self.pay(program, rule, &kind, at, path)?;
+                }
+                let field = format!("{path}{}", rule.field_path);
+                self.errors.push(report(rule, at.value, &field, &message(rule, &context)));
+            }
+            Ok(other) => {
+                let detail =
+                    format!("rule evaluated to {} instead of bool: {}", type_text(&other), rule.text);
+                self.errors.push(FieldError::invalid(path.to_string(), &kind, detail));
+            }
+            Err(error) => {
+                let detail = format!("{error} evaluating rule: {}", rule.name());
+                self.errors.push(FieldError::invalid(path.to_string(), &kind, detail));
             }
         }
-        Ok(other) => {
-            let detail = format!("rule evaluated to {} instead of bool: {}", type_text(&other), rule.text);
-            errors.push(FieldError::invalid(path.to_string(), &kind, detail));
-        }
-        Err(error) => {
-            let name = rule.message.as_ref().unwrap_or(&rule.text);
-            errors.push(FieldError::invalid(
-                path.to_string(),
-                &kind,
-                format!("{error} evaluating rule: {name}"),
-            ));
-        }
+        Ok(())
     }
 }
 

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use super::celeval::{FUNCTIONS, run, type_text};
+use super::celcost::{self, Budget};
+use super::celeval::{FUNCTIONS, TOO_EXPENSIVE, run, type_text};
 use super::celparse::Expression;
+use super::celsize::Size;
 use super::celvalue::raw;
 use kube_cel::cel::Value as Cel;
 
@@ -29,6 +31,9 @@ impl Condition {
             context.add_variable_from_value(*name, raw(value));
         }
         let failed = |why: &str| format!("expression '{}' resulted in error: {why}", self.text);
+        let sizes = variables.iter().map(|(name, value)| (*name, Size::of(value))).collect();
+        let cost = celcost::of(&self.expression.expr, sizes);
+        Budget::default().spend(cost).map_err(|_| failed(TOO_EXPENSIVE))?;
         match run(&self.expression, &context).map_err(|error| failed(&error))? {
             Cel::Bool(held) => Ok(held),
             other => Err(failed(&format!("it must evaluate to a bool, not {}", type_text(&other)))),

@@ -7,9 +7,11 @@
 //! The order of a write is: [`Structural::prune`], [`Structural::default`], admission, [`Structural::validate`].
 
 mod celcheck;
+mod celcost;
 mod celeval;
 mod celexpand;
 mod celparse;
+mod celsize;
 mod celvalue;
 mod condition;
 mod correlate;
@@ -59,6 +61,17 @@ impl Structural {
     /// patterns and CEL rules that do not compile, defaults that do not match.
     pub fn parse(open_api_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
         parse::parse(open_api_v3_schema).map(|root| Self { root })
+    }
+
+    /// Rules that would cost too much, by what the schema says about sizes. For a definition that is being written: one
+    /// that is stored is served.
+    pub(crate) fn too_expensive(&self) -> Vec<FieldError> {
+        celcost::check(&self.root)
+    }
+
+    /// Whether there are CEL rules with loops, which may take long for a small object.
+    pub(crate) fn has_loops(&self) -> bool {
+        self.root.has_loops
     }
 
     /// Drops the fields the schema does not know and returns their paths, for `fieldValidation`.

@@ -100,6 +100,8 @@ pub(super) struct Node {
     pub(super) rules: Vec<Rule>,
     /// Whether a rule stands here or below: CEL visits nothing else.
     pub(super) has_rules: bool,
+    /// The same for rules that go through lists or maps.
+    pub(super) has_loops: bool,
 }
 
 /// Value validations of one node.
@@ -128,6 +130,12 @@ impl Node {
     /// The node of a member: a declared property or the value of a map.
     pub(super) fn child(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).map(Arc::as_ref).or_else(|| self.additional.schema())
+    }
+
+    /// The nodes of its parts.
+    pub(super) fn inside(&self) -> impl Iterator<Item = &Self> {
+        let properties = self.properties.values().map(Arc::as_ref);
+        properties.chain(self.items.as_deref()).chain(self.additional.schema())
     }
 
     /// The old value of a member.

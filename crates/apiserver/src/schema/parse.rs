@@ -10,7 +10,7 @@ use super::error::FieldError;
 use super::format::Format;
 use super::node::{Additional, Checks, Kind, ListType, Node};
 use super::path::Path;
-use super::rules::{self, Place};
+use super::rules::{self, Place, Rule};
 use super::shared::{self, Prints};
 use super::{MAX_DEPTH, celeval, default, pattern, prune, structure, validate};
 
@@ -126,10 +126,10 @@ impl Parser {
                 node.rules = rules::compile(sources, &node, &place, &mut self.rule_errors);
             }
         }
-        node.has_rules = !node.rules.is_empty()
-            || node.properties.values().any(|n| n.has_rules)
-            || node.items.as_ref().is_some_and(|n| n.has_rules)
-            || node.additional.schema().is_some_and(|n| n.has_rules);
+        let inside: Vec<&Node> = node.inside().collect();
+        let has_rules = !node.rules.is_empty() || inside.iter().any(|node| node.has_rules);
+        let has_loops = node.rules.iter().any(Rule::has_loops) || inside.iter().any(|node| node.has_loops);
+        (node.has_rules, node.has_loops) = (has_rules, has_loops);
         if let Some(default) = schema.get("default").filter(|_| !matches!(at.level, Level::Branch { .. })) {
             self.check_default(&node, default, at.path);
             // A default of null is none: the field stays absent.

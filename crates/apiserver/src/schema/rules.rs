@@ -31,6 +31,18 @@ pub(super) struct Rule {
     pub(super) needs: Needs,
 }
 
+impl Rule {
+    /// Whether it goes through a list or a map.
+    pub(super) fn has_loops(&self) -> bool {
+        std::iter::once(&self.program).chain(&self.message_program).any(|program| loops(&program.expr))
+    }
+
+    /// What errors call it.
+    pub(super) fn name(&self) -> &str {
+        self.message.as_ref().unwrap_or(&self.text)
+    }
+}
+
 /// Where rules stand.
 pub(super) struct Place<'a> {
     /// The node is the root of a resource, where `metadata` is visible.
@@ -120,6 +132,10 @@ fn compile_message(text: &str, scope: celcheck::Scope<'_>) -> Result<Expression,
         Outcome::Text | Outcome::Unknown => Ok(program),
         Outcome::Bool | Outcome::Other => Err("messageExpression must evaluate to a string".to_owned()),
     }
+}
+
+fn loops(expr: &IdedExpr) -> bool {
+    matches!(expr.expr, Expr::Comprehension(_)) || parts(&expr.expr).into_iter().any(loops)
 }
 
 fn mentions(expr: &IdedExpr, name: &str) -> bool {

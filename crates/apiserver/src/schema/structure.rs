@@ -4,6 +4,7 @@
 //! skeleton of types, and the junctions may only check values.
 
 use serde_json::{Map, Value};
+use std::collections::HashSet;
 
 use super::error::FieldError;
 use super::node::{Additional, Kind, ListType, META_FIELDS, Node};
@@ -228,6 +229,9 @@ fn check_list(node: &Node, schema: &Object, path: &str, errors: &mut Vec<FieldEr
     }
 }
 
+/// Errors that quote the whole list they are about are made only a few times.
+const MOST_QUOTES: usize = 10;
+
 fn check_map_keys(keys: &[String], items: &Node, path: &str, errors: &mut Vec<FieldError>) {
     let field = format!("{path}.x-kubernetes-list-map-keys");
     if keys.is_empty() {
@@ -240,8 +244,15 @@ fn check_map_keys(keys: &[String], items: &Node, path: &str, errors: &mut Vec<Fi
         return;
     }
     let all = Value::from(keys);
-    for (index, key) in keys.iter().enumerate() {
-        if keys.iter().take(index).any(|other| other == key) {
+    let required: HashSet<&String> = items.checks.iter().flat_map(|checks| &checks.required).collect();
+    let mut seen = HashSet::new();
+    // A real server goes on, and quotes all keys for each: one error more says as much.
+    let most = errors.len() + MOST_QUOTES;
+    for key in keys {
+        if errors.len() > most {
+            return;
+        }
+        if !seen.insert(key) {
             errors.push(FieldError::invalid(&field, &all, "must not contain duplicate entries"));
         }
         let Some(property) = items.properties.get(key) else {
@@ -254,8 +265,7 @@ fn check_map_keys(keys: &[String], items: &Node, path: &str, errors: &mut Vec<Fi
             let actual = kind_name(property);
             errors.push(FieldError::invalid(format!("{path}.items.properties[{key}].type"), &actual, detail));
         }
-        let required = items.checks.as_ref().is_some_and(|checks| checks.required.contains(key));
-        if !required && property.default.is_none() {
+        if !required.contains(key) && property.default.is_none() {
             let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required \
                           property";
             errors.push(FieldError::required(format!("{path}.items.properties[{key}].default"), detail));

@@ -9,7 +9,7 @@ use super::error::{FieldError, FieldReason, show_float};
 use super::node::{Checks, Kind, ListType, Node, type_name};
 use super::path::Path;
 use super::{celeval, junction};
-use crate::failure::Cause;
+use crate::failure::{Cause, MOST_CAUSES};
 use crate::object::names;
 
 /// Validates a whole object, then its CEL rules.
@@ -101,6 +101,10 @@ pub(super) fn node(
     path: &Path<'_>,
     errors: &mut Vec<FieldError>,
 ) {
+    // Enough for any answer. Of these errors more than half are no duplicates, which may be forgiven in the end.
+    if errors.len() > 2 * (MOST_CAUSES + 1) {
+        return;
+    }
     let before = errors.len();
     let fits = check_type(node, value, path, errors);
     check_range(node, value, path, errors);
@@ -374,7 +378,7 @@ fn check_unique(node: &Node, list: &[Value], path: &Path<'_>, errors: &mut Vec<F
         };
         // The text, because values have no hash; each duplicate is reported once.
         let text = id.to_string();
-        if !seen.insert(text.clone()) && duplicates.insert(text) {
+        if !seen.insert(text.clone()) && duplicates.insert(text) && errors.len() <= MOST_CAUSES {
             errors.push(FieldError::duplicate(Path::Index(path, index).to_string(), &id));
         }
     }

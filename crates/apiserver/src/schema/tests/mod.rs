@@ -1,5 +1,6 @@
 //! Behaviour tables of the whole module, by pass.
 
+mod budget;
 mod cel;
 mod objects;
 mod properties;
