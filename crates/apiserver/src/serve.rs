@@ -3,6 +3,10 @@
 //! Everything a client can be slow at has its own task and its own limit, so that one client never holds up another:
 //! accepting waits for nobody.
 
+mod room;
+#[cfg(test)]
+mod tests;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
@@ -19,16 +23,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use self::room::Place;
+use self::room::{Limits, Room};
 use crate::auth::certificate::PeerCertificates;
 
 /// A client that has not finished its handshake by then is no client.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// For the first byte after the handshake: nobody connects to this server long before there is something to ask.
+const FIRST: Duration = Duration::from_secs(10);
 /// For the head of a request, and between two requests of one HTTP/1.1 connection.
 const HEAD: Duration = Duration::from_secs(60);
 /// What a connection may keep of what it reads and writes; a head has to fit into it. A watch that began with many
@@ -40,8 +47,6 @@ const PONG: Duration = Duration::from_secs(20);
 /// Requests at once on one HTTP/2 connection. Clients that keep one connection put every watch on it, and one that
 /// reached the limit would wait for ever; a watch costs little here.
 const STREAMS: u32 = 1000;
-/// Open connections. The next one waits in the kernel's queue.
-const CONNECTIONS: usize = 4096;
 /// How long requests may go on after the end was asked for.
 const GRACE: Duration = Duration::from_secs(5);
 /// Pauses after a failed accept: without them a process out of file descriptors would spin.
@@ -64,6 +69,16 @@ pub async fn serve(
     tls: Arc<ServerConfig>,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
+    serve_within(Limits::default(), router, listener, tls, shutdown).await
+}
+
+async fn serve_within(
+    limits: Limits,
+    router: Router,
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
     // Ours to cancel: a listener that fails ends these connections, not the caller's other work.
     let shutdown = shutdown.child_token();
     let tracker = TaskTracker::new();
@@ -76,9 +91,10 @@ pub async fn serve(
         shutdown: shutdown.clone(),
         kill: kill.clone(),
     };
+    let room = Room::new(limits);
     let result = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
-        result = accept(&listener, &peer, &tracker) => result,
+        result = accept(&listener, &peer, &tracker, &room) => result,
     };
     // New clients learn at once that nobody is here any more.
     drop(listener);
@@ -92,15 +108,18 @@ pub async fn serve(
     result
 }
 
-async fn accept(listener: &TcpListener, peer: &Peer, tracker: &TaskTracker) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept(
+    listener: &TcpListener,
+    peer: &Peer,
+    tracker: &TaskTracker,
+    room: &Arc<Room>,
+) -> io::Result<()> {
     let mut pause = FIRST_PAUSE;
     loop {
-        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
         match listener.accept().await {
             Ok((stream, _)) => {
                 pause = FIRST_PAUSE;
-                tracker.spawn(peer.clone().run(stream, place));
+                tracker.spawn(peer.clone().run(stream, Arc::new(room.enter())));
             }
             Err(error) if is_of_the_client(&error) => {}
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
@@ -168,15 +187,16 @@ struct Peer {
 
 impl Peer {
     /// One connection, from its handshake to its end. It holds its place until then.
-    async fn run(self, stream: TcpStream, _place: OwnedSemaphorePermit) {
+    async fn run(self, stream: TcpStream, place: Arc<Place>) {
         let kill = self.kill.clone();
         tokio::select! {
             () = kill.cancelled() => {}
-            () = self.talk(stream) => {}
+            () = place.lost() => {}
+            () = self.talk(stream, Arc::clone(&place)) => {}
         }
     }
 
-    async fn talk(self, stream: TcpStream) {
+    async fn talk(self, stream: TcpStream, place: Arc<Place>) {
         // Watch events are small and each should leave at once.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot switch off Nagle's algorithm");
@@ -189,7 +209,7 @@ impl Peer {
                 Err(_) => return tracing::debug!("a TLS handshake took too long"),
             },
         };
-        if let Err(error) = self.converse(stream).await {
+        if let Err(error) = self.converse(stream, place).await {
             tracing::debug!(error = &*error, "a connection ended early");
         }
     }
@@ -198,18 +218,19 @@ impl Peer {
     ///
     /// Not through `hyper_util::server::conn::auto`: with upgrades it guesses the protocol from the first bytes, and
     /// waits for them without a limit.
-    async fn converse(self, mut stream: TlsStream<TcpStream>) -> Result<(), BoxError> {
+    async fn converse(self, mut stream: TlsStream<TcpStream>, place: Arc<Place>) -> Result<(), BoxError> {
         let spoken = tokio::select! {
             () = self.shutdown.cancelled() => return bye(stream).await,
-            spoken = tokio::time::timeout(HEAD, stream.fill_buf()) => spoken,
+            spoken = tokio::time::timeout(FIRST, stream.fill_buf()) => spoken,
         };
         if !matches!(spoken, Ok(Ok(bytes)) if !bytes.is_empty()) {
             return bye(stream).await;
         }
         let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let router = self.router.layer(Extension(place));
         let router = match stream.get_ref().1.peer_certificates() {
-            Some(chain) => self.router.layer(Extension(Arc::new(PeerCertificates::new(chain)))),
-            None => self.router,
+            Some(chain) => router.layer(Extension(Arc::new(PeerCertificates::new(chain)))),
+            None => router,
         };
         let (io, service) = (TokioIo::new(stream), TowerToHyperService::new(router));
         if is_two {

@@ -135,9 +135,10 @@ impl Host {
         };
         let (machine, readiness) = (Machine::default(), Readiness::default());
         let now = (options.clock)();
-        let pki = options.socket.as_ref().map(|socket| Pki::open(&socket.dir, now)).transpose()?;
+        let pki =
+            options.socket.as_ref().map(|socket| Pki::open(&socket.dir, now)).transpose()?.map(Arc::new);
         let address = listener.as_ref().map(tokio::net::TcpListener::local_addr).transpose();
-        let mut server = server_options(&options, pki.as_ref(), &machine, &readiness)?;
+        let mut server = server_options(&options, pki.as_deref(), &machine, &readiness)?;
         let reached_at = address.map_err(Error::Socket)?;
         if let Some(address) = reached_at {
             server = server.address(address);
@@ -172,6 +173,8 @@ impl Host {
             let (at, serving) = socket::serve(&socket, listener, &server, pki, roles.shutdown())?;
             address = Some(at);
             roles.spawn("socket", serving);
+            let clock = Arc::clone(&options.clock);
+            roles.spawn("certificates", pki::keep(Arc::clone(pki), clock, roles.shutdown()));
         }
         let _data_dir = match options.store {
             Store::Memory => None,

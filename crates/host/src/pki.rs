@@ -5,6 +5,7 @@
 //! hence TLS even on loopback; nobody else's authority would sign for `localhost`, hence our own.
 
 mod authority;
+mod current;
 mod leaf;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use trainyard_apiserver::auth::{
 };
 
 use self::authority::Authority;
+pub(crate) use self::current::{Current, keep};
 use self::leaf::Leaf;
 pub(crate) use self::leaf::verify;
 use crate::{Error, files};
@@ -38,7 +40,9 @@ pub(crate) const BACKDATE: SignedDuration = SignedDuration::from_hours(24);
 
 /// What a server on this machine proves itself with, and what its owner does.
 pub struct Pki {
-    ca_pem: String,
+    dir: PathBuf,
+    authority: Authority,
+    current: Arc<Current>,
     token: String,
     clients: ClientAuthority,
     accounts: SigningKey,
@@ -65,8 +69,21 @@ impl Pki {
         let token = token(&dir.join("token"))?;
         let accounts = accounts_key(&dir.join("service-account.key"))?;
         let clients = ClientAuthority::new(authority.certificate.clone(), provider())?;
-        let config = config(leaf, &clients)?;
-        Ok(Self { ca_pem: authority.pem, token, clients, accounts, config })
+        let current = Arc::<Current>::default();
+        current.set(leaf.certified()?);
+        let config = config(Arc::clone(&current), &clients)?;
+        Ok(Self { dir, authority, current, token, clients, accounts, config })
+    }
+
+    /// Makes a new certificate for the server if the one it has expires soon: connections that begin from then on see
+    /// it. The authority is renewed at the next start only, since clients have to be told of that.
+    ///
+    /// # Errors
+    /// As [`Pki::open`]. The server goes on with the certificate it has.
+    pub fn renew(&self, now: Timestamp) -> Result<(), Error> {
+        let leaf = Leaf::open(&self.dir, &self.authority, now)?;
+        self.current.set(leaf.certified()?);
+        Ok(())
     }
 
     /// How to serve: with our certificate, over HTTP/2 or HTTP/1.1.
@@ -82,7 +99,7 @@ impl Pki {
 
     /// Service accounts, whose tokens outlive a restart.
     pub fn accounts(&self) -> Accounts {
-        Accounts::new(self.accounts.clone(), ISSUER, &self.ca_pem)
+        Accounts::new(self.accounts.clone(), ISSUER, self.ca_pem())
     }
 
     /// The owner's bearer token.
@@ -92,7 +109,7 @@ impl Pki {
 
     /// The authority's certificate, for clients.
     pub fn ca_pem(&self) -> &str {
-        &self.ca_pem
+        &self.authority.pem
     }
 }
 
@@ -101,11 +118,11 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-fn config(leaf: Leaf, clients: &ClientAuthority) -> Result<Arc<ServerConfig>, Error> {
+fn config(current: Arc<Current>, clients: &ClientAuthority) -> Result<Arc<ServerConfig>, Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(clients.offer())
-        .with_single_cert(vec![leaf.certificate], leaf.key)?;
+        .with_cert_resolver(current);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

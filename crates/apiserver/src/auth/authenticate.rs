@@ -5,15 +5,17 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use http::header::{AUTHORIZATION, CACHE_CONTROL};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION};
 use http::{HeaderMap, HeaderValue, Method};
 use std::sync::Arc;
 
 use super::accounts::{Accepted, Accounts};
 use super::certificate::{ClientAuthority, PeerCertificates};
+use super::identity::ANONYMOUS;
 use super::{Identity, Tokens};
 use crate::failure::Failure;
 use crate::http::reply;
+use crate::serve::Place;
 use crate::server::Clock;
 use crate::store::Store;
 
@@ -130,6 +132,13 @@ async fn check(State(guard): State<Arc<Guard>>, mut request: Request<Body>, next
             return response;
         }
     };
+    let place = request.extensions().get::<Arc<Place>>().filter(|_| identity.name != ANONYMOUS);
+    if place.is_some_and(|place| !place.belongs_to(&identity)) {
+        let message = "you have too many open connections to this server: close some, or use HTTP/2";
+        let mut response = reply::failure(&Failure::too_many_requests(message));
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return response;
+    }
     // Nobody behind this line needs it, so nobody can leak it.
     request.headers_mut().remove(AUTHORIZATION);
     request.extensions_mut().insert(identity);

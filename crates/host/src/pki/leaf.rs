@@ -57,6 +57,11 @@ impl Leaf {
         })
     }
 
+    /// For TLS.
+    pub(super) fn certified(self) -> Result<Arc<CertifiedKey>, Error> {
+        Ok(Arc::new(CertifiedKey::from_der(vec![self.certificate], self.key, &provider())?))
+    }
+
     /// Is it good for every name, now and for a while yet?
     fn check(&self, authority: &Authority, now: Timestamp) -> Result<(), rustls::Error> {
         let (chain, key) = (vec![self.certificate.clone()], self.key.clone_key());

@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use trainyard_core::Catalog;
 use trainyard_operator::Health;
 
-use super::server::{Current, listen, router, tls};
+use super::server::{listen, router, tls};
 use super::{Trouble, Webhooks, configuration, secret};
+use crate::pki::Current;
 use crate::{Clock, Error};
 
 /// How often everything is looked at: Secret, dates, configuration.

@@ -4,8 +4,7 @@
 //! [`serve`](trainyard_apiserver::serve), here the size of a question, the time it takes to arrive, and how many are read
 //! at once.
 
-use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -16,8 +15,6 @@ use axum::routing::post;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use rustls::ServerConfig;
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use trainyard_core::admission::webhook_path;
@@ -26,7 +23,7 @@ use trainyard_operator::webhook::answer;
 
 use crate::Error;
 use crate::listen::everywhere;
-use crate::pki::provider;
+use crate::pki::{Current, provider};
 
 /// The largest question: two objects of the size that a server stores, and room.
 const LARGEST: usize = 7 << 20;
@@ -34,28 +31,6 @@ const LARGEST: usize = 7 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Questions that are read at once.
 const AT_ONCE: usize = 32;
-
-/// The certificate of the moment: connections that begin from then on see a new one.
-#[derive(Default)]
-pub(super) struct Current(RwLock<Option<Arc<CertifiedKey>>>);
-
-impl Current {
-    pub(super) fn set(&self, certified: Arc<CertifiedKey>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(certified);
-    }
-}
-
-impl fmt::Debug for Current {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Current").finish_non_exhaustive()
-    }
-}
-
-impl ResolvesServerCert for Current {
-    fn resolve(&self, _client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// Listens on every address of this machine.
 pub(super) async fn listen(port: u16) -> Result<TcpListener, Error> {

@@ -151,13 +151,7 @@ fn webhook(hook: &Value, mutating: bool, path: &Path<'_>, errors: &mut Errors) {
 fn client(config: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (url, service) = (get(config, "url").and_then(Value::as_str), get(config, "service"));
     match (url, service) {
-        (Some(url), None) => {
-            let (scheme, _) = url.split_once("://").unwrap_or(("", url));
-            if scheme != "https" {
-                let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-                errors.invalid(&path.field("url"), scheme, why);
-            }
-        }
+        (Some(url), None) => address(url, &path.field("url"), errors),
         (None, Some(service)) => {
             let place = path.field("service");
             for field in ["name", "namespace"] {
@@ -175,6 +169,37 @@ fn client(config: &Value, path: &Path<'_>, errors: &mut Errors) {
             }
         }
         _ => errors.required(path, "exactly one of url or service is required"),
+    }
+}
+
+/// Where a webhook is: a host and a path. Whatever else an address may have would be sent along with each question, and
+/// names and passwords in it could be read by everybody who may read the configuration.
+fn address(url: &str, path: &Path<'_>, errors: &mut Errors) {
+    let mut wrong = |value: &str, why: &str| {
+        errors.invalid(path, value, &format!("{why}; desired format: https://host[/path]"));
+    };
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", ""));
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    if scheme != "https" {
+        wrong(scheme, "'https' is the only allowed URL scheme");
+    }
+    if host.is_empty() {
+        wrong(host, "host must be specified");
+    }
+    if let Some(user) = user {
+        wrong(user, "user information is not permitted in the URL");
+    }
+    if !fragment.is_empty() {
+        wrong(fragment, "fragments are not permitted in the URL");
+    }
+    if !query.is_empty() {
+        wrong(query, "query parameters are not permitted in the URL");
     }
 }
 
@@ -200,5 +225,38 @@ fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     let scope = text(rule, "scope");
     if !scope.is_empty() {
         errors.one_of(&path.field("scope"), scope, &["*", "Cluster", "Namespaced"]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_webhook_is_a_host_and_a_path() {
+        let wrong = |url: &str| {
+            let mut errors = Errors::default();
+            address(url, &Path::Root("url"), &mut errors);
+            let messages = errors.into_causes().into_iter().map(|cause| cause.message);
+            messages.map(|message| message.split(';').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        for url in ["https://a", "https://a:8443/", "https://[::1]:1/b/c", "https://a/b@c"] {
+            assert!(wrong(url).is_empty(), "{url}");
+        }
+        for (url, expected) in [
+            (
+                "https://me:secret@a/b",
+                "Invalid value: \"me:secret\": user information is not permitted in the URL",
+            ),
+            ("https://@a", "Invalid value: \"\": user information is not permitted in the URL"),
+            ("https://a/b?c=d", "Invalid value: \"c=d\": query parameters are not permitted in the URL"),
+            ("https://a?b@c", "Invalid value: \"b@c\": query parameters are not permitted in the URL"),
+            ("https://a/b#c?d", "Invalid value: \"c?d\": fragments are not permitted in the URL"),
+            ("https:///b", "Invalid value: \"\": host must be specified"),
+            ("http://a", "Invalid value: \"http\": 'https' is the only allowed URL scheme"),
+        ] {
+            assert_eq!(wrong(url), [expected], "{url}");
+        }
+        assert_eq!(wrong("a/b").len(), 2);
     }
 }
