@@ -13,6 +13,7 @@ use crate::builtin::addresses::{self, Addresses, Reservation};
 use crate::crd;
 use crate::failure::Failure;
 use crate::fields::Writer;
+use crate::http::Aside;
 use crate::logs::PodLogs;
 use crate::object::{meta, time};
 use crate::registry::{Catalog, Registry, Served};
@@ -48,6 +49,8 @@ pub(crate) struct App {
     /// Places for streaming connections.
     pub(crate) stream_places: Arc<Semaphore>,
     pub(crate) addresses: Addresses,
+    /// Where work is done that takes long.
+    pub(crate) aside: Aside,
 }
 
 impl App {

@@ -2,11 +2,19 @@
 
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::time::Duration;
 
 use crate::fields::{ApplyError, Conflict};
 use crate::registry::Served;
 use crate::schema::FieldError;
 use crate::store::backend::BackendError;
+
+/// The most causes that one answer lists. A real server lists them all, and its answer to a body of three megabytes can
+/// take hundreds.
+pub(crate) const MOST_CAUSES: usize = 1000;
+/// The most bytes of causes, after the first one: each of them may quote much of the body.
+const MOST_BYTES: usize = 1 << 20;
 
 /// One field that is wrong.
 #[derive(Clone, Debug)]
@@ -236,17 +244,8 @@ impl Failure {
             "" => kind.to_owned(),
             group => format!("{kind}.{group}"),
         };
-        let mut texts: Vec<String> = Vec::new();
-        for text in causes.iter().map(|c| format!("{}: {}", c.field, c.message)) {
-            // Two rules may find the same fault: it is listed twice among the causes, and told once.
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        let text = match texts.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
+        let causes = bounded(causes);
+        let text = told(&causes);
         let message = format!("{qualified} \"{name}\" is invalid: {text}");
         let mut failure = Self::new(422, "Invalid", message).about(kind, group, name);
         let causes = causes
@@ -382,6 +381,12 @@ impl Failure {
         Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
     }
 
+    /// A body that did not come in time.
+    pub(crate) fn slow_body(patience: Duration) -> Self {
+        let message = format!("the body of the request was not sent within {} seconds", patience.as_secs());
+        Self::new(408, "Timeout", message)
+    }
+
     pub(crate) fn too_many_requests(message: impl Into<String>) -> Self {
         Self::new(429, "TooManyRequests", message)
     }
@@ -455,6 +460,33 @@ impl Failure {
 
     pub(crate) fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+    }
+}
+
+/// The first causes, and a last one that says that there are more.
+fn bounded(mut causes: Vec<Cause>) -> Vec<Cause> {
+    let mut bytes = 0;
+    let sized = causes.iter().map(|cause| {
+        bytes += cause.field.len() + cause.message.len();
+        bytes
+    });
+    let fit = sized.take(MOST_CAUSES).take_while(|bytes| *bytes <= MOST_BYTES).count().max(1);
+    if fit < causes.len() {
+        causes.truncate(fit);
+        let why = format!("the server lists the first {fit} errors: correct these to see the others");
+        causes.push(Cause::new("<more>", "FieldValueInvalid", why));
+    }
+    causes
+}
+
+/// Causes as one text. Two rules may find the same fault: it is listed twice among the causes, and told once.
+fn told(causes: &[Cause]) -> String {
+    let mut seen = HashSet::with_capacity(causes.len());
+    let news = causes.iter().filter(|cause| seen.insert((cause.field.as_str(), cause.message.as_str())));
+    let texts: Vec<String> = news.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+    match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::builtin::addresses::{self, Addresses};
 use crate::builtin::{self, CRD_TABLE, NAMESPACE_TABLE};
 use crate::controllers;
 use crate::extension::Extension;
-use crate::http;
+use crate::http::{self, Aside};
 use crate::logs::PodLogs;
 use crate::object::time;
 use crate::registry::Registry;
@@ -271,6 +271,7 @@ impl Server {
             pod_streams: options.pod_streams,
             stream_places: Arc::new(Semaphore::new(streams::CONNECTIONS)),
             addresses: Addresses::default(),
+            aside: Aside::default(),
         };
         let all = Range { prefix: "", after: None, limit: usize::MAX };
         for table in [CRD_TABLE, addresses::TABLE] {

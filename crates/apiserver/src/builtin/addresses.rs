@@ -201,13 +201,15 @@ impl Addresses {
         needed: bool,
         reservation: &mut Reservation,
     ) -> Result<(), Vec<Cause>> {
+        let identity = |port: &Value| ["port", "protocol"].map(|field| port.get(field).map(Value::to_string));
+        let mut known: HashMap<_, Option<u16>> = HashMap::new();
+        for port in old.map(ports).unwrap_or_default() {
+            known.entry(identity(port)).or_insert_with(|| node_port(port));
+        }
         let mut taken = self.lock();
         let list = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
         for (index, port) in list.into_iter().flatten().enumerate() {
-            let same = |other: &&Value| {
-                ["port", "protocol"].iter().all(|field| other.get(*field) == port.get(*field))
-            };
-            let kept = old.and_then(|old| ports(old).iter().find(same)).and_then(node_port);
+            let kept = known.get(&identity(port)).copied().flatten();
             let number = match (node_port(port), kept) {
                 (Some(asked), _)
                     if before.ports.contains(&asked) || reservation.held.ports.contains(&asked) =>

@@ -1,7 +1,7 @@
 //! What is allowed and probably a mistake: told in `Warning` headers, in the words of a real server.
 
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::validate::amount;
 use crate::object::names::NameRule;
@@ -122,19 +122,15 @@ fn fractions(container: &Value, path: &str, warnings: &mut Vec<String>) {
 }
 
 fn ports(container: &Value, path: &str, warnings: &mut Vec<String>) {
-    let ports = list(container, "ports");
-    let place = |port: &Value| {
+    fn place(port: &Value) -> (i64, i64, &str, &str) {
         let number = |field: &str| port.get(field).and_then(Value::as_i64).unwrap_or(0);
-        (
-            number("containerPort"),
-            number("hostPort"),
-            text(port, "protocol").to_owned(),
-            text(port, "hostIP").to_owned(),
-        )
-    };
+        (number("containerPort"), number("hostPort"), text(port, "protocol"), text(port, "hostIP"))
+    }
+    let ports = list(container, "ports");
+    let mut firsts = HashMap::with_capacity(ports.len());
     for (index, port) in ports.iter().enumerate() {
-        let first = ports.iter().take(index).position(|earlier| place(earlier) == place(port));
-        if let Some(first) = first {
+        let first = *firsts.entry(place(port)).or_insert(index);
+        if first != index {
             warnings
                 .push(format!("{path}.ports[{index}]: duplicate port definition with {path}.ports[{first}]"));
         }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::set::Set;
 
@@ -195,9 +196,11 @@ fn read(list: Option<Value>, fields: impl Fn(Value) -> Result<Fields, String>) -
     let Some(Value::Array(items)) = list else {
         return Ok(entries);
     };
+    let mut places: HashMap<String, usize> = HashMap::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
         let entry = entry(index, item, &fields)?;
-        match entries.iter_mut().find(|known| known.is(&entry.id())) {
+        let place = *places.entry(entry.id().text()).or_insert(entries.len());
+        match entries.get_mut(place) {
             Some(twin) => *twin = entry,
             None => entries.push(entry),
         }

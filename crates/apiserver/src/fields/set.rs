@@ -84,8 +84,32 @@ impl Set {
         set
     }
 
+    /// The union of many sets: by pairs, since adding them to one that grows would take the square of their size.
+    pub(super) fn union_of(mut sets: Vec<Self>) -> Self {
+        while sets.len() > 1 {
+            let mut pairs = std::mem::take(&mut sets).into_iter();
+            while let Some(mut left) = pairs.next() {
+                if let Some(right) = pairs.next() {
+                    left.union(right);
+                }
+                sets.push(left);
+            }
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// Changes the places that another set has too, and keeps those that are not empty then.
     fn meet(&mut self, other: &Self, mut change: impl FnMut(&mut Node, &Node)) {
+        if self.nodes.len() < other.nodes.len() / 16 {
+            // One of many small sets against a large one: it is looked into, and not gone through each time.
+            self.nodes.retain_mut(|(key, node)| {
+                if let Some(twin) = other.get(key) {
+                    change(node, twin);
+                }
+                !node.is_empty()
+            });
+            return;
+        }
         let mut rest = other.nodes.as_slice();
         self.nodes.retain_mut(|(key, node)| {
             while let Some(((first, twin), tail)) = rest.split_first() {
@@ -249,12 +273,17 @@ impl Set {
 
     /// Whether a set in its stored form has any path of this one. Reads only what this one leads to.
     pub(super) fn touches(&self, fields: &Value) -> bool {
-        self.nodes.iter().any(|(key, node)| {
-            fields.get(key).and_then(Value::as_object).is_some_and(|twin| {
-                let is_member = twin.is_empty() || twin.contains_key(".");
-                (node.member && is_member)
-                    || (!node.below.is_empty() && fields.get(key).is_some_and(|f| node.below.touches(f)))
+        let meets = |node: &Node, twin: &Value| {
+            twin.as_object().is_some_and(|members| {
+                let is_member = members.is_empty() || members.contains_key(".");
+                (node.member && is_member) || (!node.below.is_empty() && node.below.touches(twin))
             })
-        })
+        };
+        let Some(fields) = fields.as_object() else { return false };
+        // Through the smaller one.
+        if fields.len() < self.nodes.len() {
+            return fields.iter().any(|(key, twin)| self.get(key).is_some_and(|node| meets(node, twin)));
+        }
+        self.nodes.iter().any(|(key, node)| fields.get(key).is_some_and(|twin| meets(node, twin)))
     }
 }

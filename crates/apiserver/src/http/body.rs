@@ -4,9 +4,12 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Extensions, HeaderMap};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
+use std::time::Duration;
 
+use super::aside::LARGE;
 use super::negotiate::MEDIA;
 pub(crate) use crate::decode::Kind;
 use crate::decode::{self, Decoded};
@@ -17,12 +20,53 @@ pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// A body that was not read yet.
+/// How long a client may take to send a body: as long as a real server gives a whole request.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request but for its address.
 pub(crate) struct Input {
     pub(crate) headers: HeaderMap,
     /// What the connection has to offer beside the request.
     pub(crate) extensions: Extensions,
-    pub(crate) body: Body,
+    pub(crate) content: Content,
+}
+
+/// What was sent.
+pub(crate) enum Content {
+    Unread(Body),
+    /// Read before it is known whether anybody wants it, or why it was not.
+    Read(Result<Bytes, Failure>),
+}
+
+impl Content {
+    /// Reads what may be large, so that it is known how large it is.
+    pub(crate) async fn measured(self) -> (Self, usize) {
+        match self {
+            Self::Unread(body) if body.size_hint().exact().is_none_or(|size| size > LARGE as u64) => {
+                let read = read(body).await;
+                let size = read.as_ref().map_or(0, Bytes::len);
+                (Self::Read(read), size)
+            }
+            Self::Unread(body) => {
+                let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+                (Self::Unread(body), size.unwrap_or_default())
+            }
+            Self::Read(read) => {
+                let size = read.as_ref().map_or(0, Bytes::len);
+                (Self::Read(read), size)
+            }
+        }
+    }
+}
+
+/// A whole body, if it is not too long and does not take too long.
+async fn read(body: Body) -> Result<Bytes, Failure> {
+    let collected = tokio::time::timeout(PATIENCE, Limited::new(body, LIMIT).collect()).await;
+    match collected.map_err(|_| Failure::slow_body(PATIENCE))? {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Failure::too_large(LIMIT)),
+        Err(error) => Err(Failure::bad_request(format!("the body could not be read: {error}"))),
+    }
 }
 
 impl Input {
@@ -33,12 +77,9 @@ impl Input {
     }
 
     pub(crate) async fn bytes(self) -> Result<Bytes, Failure> {
-        match Limited::new(self.body, LIMIT).collect().await {
-            Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-                Err(Failure::too_large(LIMIT))
-            }
-            Err(error) => Err(Failure::bad_request(format!("the body could not be read: {error}"))),
+        match self.content {
+            Content::Unread(body) => read(body).await,
+            Content::Read(read) => read,
         }
     }
 
@@ -47,7 +88,7 @@ impl Input {
         let media_type = self.media_type();
         check_media(kind, &media_type)?;
         let bytes = self.bytes().await?;
-        read(&bytes, &media_type, kind)
+        parse(&bytes, &media_type, kind)
     }
 
     /// An object of a kind about which nobody is told anything.
@@ -63,7 +104,7 @@ impl Input {
             return Ok(None);
         }
         check_media(kind, &media_type)?;
-        read(&bytes, &media_type, kind).map(|decoded| Some(decoded.object))
+        parse(&bytes, &media_type, kind).map(|decoded| Some(decoded.object))
     }
 }
 
@@ -76,7 +117,7 @@ fn check_media(kind: Kind<'_>, media_type: &str) -> Result<(), Failure> {
     }
 }
 
-fn read(bytes: &[u8], media_type: &str, kind: Kind<'_>) -> Result<Decoded, Failure> {
+fn parse(bytes: &[u8], media_type: &str, kind: Kind<'_>) -> Result<Decoded, Failure> {
     match (media_type, kind.message) {
         ("application/yaml", _) => decode::yaml(bytes, kind),
         (PROTOBUF, Some(message)) => decode::protobuf(bytes, message, kind),

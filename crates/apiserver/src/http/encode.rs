@@ -8,6 +8,7 @@ use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
 use serde_json::Value;
 
+use super::aside::{Aside, LARGE};
 use super::negotiate::Encoding;
 use crate::serve::Endless;
 use crate::wire;
@@ -20,7 +21,7 @@ pub(crate) const PROTOBUF_STREAM: HeaderValue =
     HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
 
 /// Rewrites an answer that is still JSON. One that nobody asked to be anything else is passed on untouched.
-pub(crate) async fn answer(response: Response, encoding: Encoding) -> Response {
+pub(crate) async fn answer(response: Response, encoding: Encoding, aside: &Aside) -> Response {
     let content = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let Some(parameters) = content.and_then(|content| content.strip_prefix(JSON)).map(str::to_owned) else {
         return response;
@@ -31,10 +32,13 @@ pub(crate) async fn answer(response: Response, encoding: Encoding) -> Response {
     let (mut parts, body) = response.into_parts();
     // A body that is not a stream is there already and cannot fail.
     let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    let (media, bytes) = match rewritten(&bytes, encoding) {
-        Some((media, bytes)) => (media, bytes),
-        None => (JSON, bytes),
+    let made = if bytes.len() > LARGE {
+        let bytes = bytes.clone();
+        aside.run(Box::pin(async move { rewritten(&bytes, encoding) })).await.ok().flatten()
+    } else {
+        rewritten(&bytes, encoding)
     };
+    let (media, bytes) = made.unwrap_or((JSON, bytes));
     if let Ok(content) = HeaderValue::from_str(&format!("{media}{parameters}")) {
         parts.headers.insert(CONTENT_TYPE, content);
     }
@@ -119,14 +123,16 @@ mod tests {
 
     #[tokio::test]
     async fn what_has_no_message_stays_json() {
+        let aside = Aside::default();
         let response = super::super::reply::json(200, r#"{"major":"1"}"#);
-        let response = answer(response, Encoding::Protobuf).await;
+        let response = answer(response, Encoding::Protobuf, &aside).await;
         assert_eq!(response.headers()[CONTENT_TYPE], JSON);
         let response = super::super::reply::json(404, r#"{"kind":"Status","apiVersion":"v1","code":404}"#);
-        let response = answer(response, Encoding::Protobuf).await;
+        let response = answer(response, Encoding::Protobuf, &aside).await;
         assert_eq!(response.headers()[CONTENT_TYPE], PROTOBUF);
         let response = super::super::reply::json(200, r#"{"a":"yes","b":"1"}"#);
-        let body = answer(response, Encoding::Yaml).await.into_body().collect().await.unwrap().to_bytes();
+        let body =
+            answer(response, Encoding::Yaml, &aside).await.into_body().collect().await.unwrap().to_bytes();
         let back: Value = serde_saphyr::from_slice(&body).unwrap();
         assert_eq!(back, json!({"a": "yes", "b": "1"}));
     }

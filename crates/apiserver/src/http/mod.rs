@@ -2,6 +2,7 @@
 
 mod access;
 mod apply;
+mod aside;
 mod backup;
 mod body;
 mod continued;
@@ -41,7 +42,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use tower::ServiceExt;
 
-use self::body::Input;
+pub(crate) use self::aside::Aside;
+use self::aside::{LARGE, MANY};
+use self::body::{Content, Input};
 use self::negotiate::{Asked, Encoding};
 pub(crate) use self::path::Page;
 use self::path::{Path, Target};
@@ -112,13 +115,14 @@ async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Resp
     let compress = gzip::is_accepted(request.headers());
     let identity = match access::admit(&app, &mut request) {
         Ok(identity) => identity,
-        Err(failure) => return encode::answer(reply::refusal(&failure), asked.plain()).await,
+        Err(failure) => return encode::answer(reply::refusal(&failure), asked.plain(), &app.aside).await,
     };
     let extension = app.catalog().extensions().iter().find(|e| e.serves(request.uri().path())).cloned();
     if let Some(extension) = extension {
         return extension.router.oneshot(request).await.unwrap_or_else(|never| match never {});
     }
     let deprecated = path::deprecation(request.uri().path());
+    let aside = app.aside.clone();
     let mut response = match route(app, identity, &asked, query, request).await {
         Ok(response) => response,
         Err(failure) => reply::failure(&failure),
@@ -127,7 +131,7 @@ async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Resp
         reply::warn(&mut response, &[warning]);
     }
     let encoding = response.extensions().get().copied().unwrap_or_else(|| asked.plain());
-    let response = encode::answer(response, encoding).await;
+    let response = encode::answer(response, encoding, &aside).await;
     if compress { gzip::answer(response).await } else { response }
 }
 
@@ -207,7 +211,14 @@ async fn resource(
         _ => asked.resource(served, &query, app.now())?,
     };
     let agent = manager::from_agent(&parts.headers);
-    let input = Input { headers: parts.headers, extensions: parts.extensions, body };
+    let reads = [Method::GET, Method::HEAD].contains(&parts.method);
+    // Nobody reads what comes with these.
+    let (content, size) = match subresource.as_deref() {
+        Some("exec" | "attach" | "portforward") => (Content::Unread(body), 0),
+        _ if reads => (Content::Unread(body), 0),
+        _ => Content::Unread(body).measured().await,
+    };
+    let input = Input { headers: parts.headers, extensions: parts.extensions, content };
     let call = Call {
         app,
         identity,
@@ -222,28 +233,74 @@ async fn resource(
     };
     let listed = call.name.is_empty() && parts.method != Method::POST;
     let watches = call.query.flag("watch");
-    let answered = match subresource {
-        None if call.served.review && call.name.is_empty() => {
-            reviews::create(&call, &parts.method, input).await
+    let (mut response, done) =
+        carry_out(call, parts.method, (input, size), (subresource, scoped, watch)).await?;
+    if done {
+        let shown = if watches { Ok(()) } else { asked.check_shown(served, render, listed) };
+        match shown {
+            Ok(()) => {
+                response.extensions_mut().insert(encoding);
+            }
+            Err(failure) => response = reply::failure(&failure),
         }
-        _ if call.served.review => Err(Failure::no_such_resource()),
-        Some(subresource) => sub(call, &subresource, &parts.method, input).await,
-        None if call.name.is_empty() => collection(call, &parts.method, input, scoped).await,
-        None => object(call, &parts.method, input, watch).await,
-    };
+    }
     // Whatever became of the request, the client should know that it came by an old door.
-    let mut response = match answered.and_then(|response| match watches {
-        true => Ok(response),
-        false => asked.check_shown(served, render, listed).map(|()| response),
-    }) {
-        Ok(mut response) => {
-            response.extensions_mut().insert(encoding);
-            response
-        }
-        Err(failure) => reply::failure(&failure),
-    };
     reply::warn(&mut response, served.deprecation.as_slice());
     Ok(response)
+}
+
+/// What a request is for: a part of an object, a namespace, a watch.
+type Purpose = (Option<String>, bool, bool);
+
+/// The answer to a request, and whether that is no failure. Whatever takes long is done aside.
+async fn carry_out(
+    call: Call,
+    method: Method,
+    (input, size): (Input, usize),
+    purpose: Purpose,
+) -> Result<(Response, bool), Failure> {
+    let aside = takes_long(&call, &method, size).then(|| call.app.aside.clone());
+    let work = Box::pin(async move {
+        match perform(call, method, input, purpose).await {
+            Ok(response) => (response, true),
+            // Written here, because a failure may quote much of what was sent.
+            Err(failure) => (reply::failure(&failure), false),
+        }
+    });
+    match aside {
+        Some(aside) => aside.run(work).await,
+        None => Ok(work.await),
+    }
+}
+
+/// Whether a request is better done aside, by the sizes of what was sent and of what is there.
+fn takes_long(call: &Call, method: &Method, sent: usize) -> bool {
+    let store = &call.app.store;
+    let reads = [Method::GET, Method::HEAD].contains(method);
+    if call.name.is_empty() && reads {
+        return !call.query.flag("watch") && store.len(&call.served.table) > MANY;
+    }
+    // Loops may cost anything up to their budget, whatever the size.
+    let has_loops = call.served.schema.as_ref().is_some_and(|schema| schema.has_loops());
+    let rules = !reads && (call.served.is_crd() || has_loops);
+    let stored = || store.latest(&call.key()).map_or(0, |stored| stored.bytes.len());
+    rules || sent > LARGE || (!call.name.is_empty() && sent + stored() > LARGE)
+}
+
+/// Does what a request asks for.
+async fn perform(
+    call: Call,
+    method: Method,
+    input: Input,
+    (subresource, scoped, watch): Purpose,
+) -> Result<Response, Failure> {
+    match subresource {
+        None if call.served.review && call.name.is_empty() => reviews::create(&call, &method, input).await,
+        _ if call.served.review => Err(Failure::no_such_resource()),
+        Some(subresource) => sub(call, &subresource, &method, input).await,
+        None if call.name.is_empty() => collection(call, &method, input, scoped).await,
+        None => object(call, &method, input, watch).await,
+    }
 }
 
 /// What others need to check the tokens of service accounts.

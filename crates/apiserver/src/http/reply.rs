@@ -7,6 +7,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, WARNING
 use http::{HeaderValue, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 use super::encode;
 use super::negotiate::Encoding;
@@ -133,10 +134,37 @@ pub(crate) fn object(
     Ok(response)
 }
 
+/// What all warnings together may have, and one of them if there are more, in characters: as a real server does it, and
+/// headers hold no more.
+const WARNINGS: usize = 4 << 10;
+const WARNING_CUT: usize = 256;
+
+/// Warnings that fit into a response, each told once. If they are too many, long ones are cut and late ones left out.
+fn fitting<T: AsRef<str>>(warnings: &[T]) -> Vec<&str> {
+    let mut seen = HashSet::new();
+    let told = || warnings.iter().map(AsRef::as_ref).filter(|warning: &&str| !warning.is_empty());
+    let all: usize = told().filter(|warning| seen.insert(*warning)).map(|text| text.chars().count()).sum();
+    let mut seen = HashSet::new();
+    let (mut written, mut fit) = (0, Vec::new());
+    for warning in told() {
+        if written >= WARNINGS {
+            break;
+        }
+        if !seen.insert(warning) {
+            continue;
+        }
+        let end = warning.char_indices().nth(WARNING_CUT).filter(|_| all > WARNINGS).map(|(at, _)| at);
+        let warning = end.and_then(|end| warning.get(..end)).unwrap_or(warning);
+        written += warning.chars().count();
+        fit.push(warning);
+    }
+    fit
+}
+
 /// Adds warnings to a response.
 pub(crate) fn warn<T: AsRef<str>>(response: &mut Response, warnings: &[T]) {
-    for warning in warnings {
-        let quoted = warning.as_ref().replace('\\', "\\\\").replace('"', "\\\"");
+    for warning in fitting(warnings) {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(WARNING, value);
         }
@@ -248,4 +276,23 @@ fn tagged(mut response: Response, etag: &str) -> Response {
         headers.insert(ETAG, etag);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_fit_into_headers() {
+        let told = |warnings: &[String]| {
+            let mut response = empty(StatusCode::OK);
+            warn(&mut response, warnings);
+            response.headers().get_all(WARNING).iter().map(|value| value.len()).collect::<Vec<_>>()
+        };
+        let long = "x".repeat(1000);
+        assert_eq!(told(&["a".into(), "a".into(), String::new(), "b".into()]).len(), 2);
+        assert_eq!(told(&[long.clone(), "b".into()]), [1008, 9]);
+        let many: Vec<String> = (0..100_000).map(|n| format!("{n} {long}")).collect();
+        assert_eq!(told(&many), [264; 16]);
+    }
 }

@@ -6,6 +6,10 @@ use super::{finalizers, meta, meta_map, names};
 use crate::failure::Cause;
 use crate::registry::Served;
 
+/// Errors that quote the whole list they are about are made only a few times, or they would be larger than the list
+/// by as much as it is long.
+const MOST_QUOTES: usize = 10;
+
 /// Everything that can be wrong with metadata beyond its shape.
 pub(crate) fn validate(served: &Served, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -39,7 +43,7 @@ fn owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
         return;
     };
     let field = "metadata.ownerReferences";
-    let mut controller: Option<String> = None;
+    let (mut controller, mut quotes, mut quoted) = (None, 0, None);
     for owner in owners {
         let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
         let api_version = text("apiVersion");
@@ -67,8 +71,14 @@ fn owners(metadata: &Map<String, Value>, causes: &mut Vec<Cause>) {
             let why = format!(
                 "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
             );
-            let all: Vec<String> = owners.iter().map(shown).collect();
-            causes.push(Cause::invalid_text(field, &format!("[{}]", all.join(",")), &why));
+            quotes += 1;
+            if quotes > MOST_QUOTES {
+                continue;
+            }
+            let all: &mut String = quoted.get_or_insert_with(|| {
+                format!("[{}]", owners.iter().map(shown).collect::<Vec<_>>().join(","))
+            });
+            causes.push(Cause::invalid_text(field, all, &why));
         } else {
             controller = Some(this);
         }

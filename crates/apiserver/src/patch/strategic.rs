@@ -292,7 +292,8 @@ fn retain_keys(target: &mut Object, patch: &Object, retain: &Value) -> Result<()
     let Value::Array(retain) = retain else {
         return Err(no_retain_keys());
     };
-    let kept = |name: &str| retain.iter().any(|keep| keep.as_str() == Some(name));
+    let retain: HashSet<&str> = retain.iter().filter_map(Value::as_str).collect();
+    let kept = |name: &str| retain.contains(name);
     for (name, value) in patch {
         if !name.starts_with('$') && !value.is_null() && !kept(name) {
             return Err(no_retain_keys());

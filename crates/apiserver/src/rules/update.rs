@@ -1,6 +1,7 @@
 //! What a replaced object looks like.
 
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 use super::admit::{self, Admitted, Strictness, admit};
 use super::create;
@@ -160,7 +161,7 @@ fn check_version(request: &Update<'_>, old: &Value, new: &Value) -> Result<(), F
 /// What an update cannot change: identity and the deletion, which only the server writes.
 fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Failure> {
     let mut causes = Vec::new();
-    let known = finalizers(old);
+    let known: HashSet<&str> = finalizers(old).into_iter().collect();
     let added: Vec<&str> = finalizers(new).into_iter().filter(|f| !known.contains(f)).collect();
     if is_deleting(old) && !added.is_empty() {
         let why = format!(

@@ -159,6 +159,11 @@ impl Store {
         Ok(Page { items, more, revision })
     }
 
+    /// How many objects a table has.
+    pub fn len(&self, table: &str) -> usize {
+        self.shared.read().tables.get(table).map_or(0, table::Table::len)
+    }
+
     /// How many objects a range has.
     pub fn count(&self, table: &str, range: Range<'_>) -> usize {
         self.shared.read().tables.get(table).map_or(0, |t| t.count(range))

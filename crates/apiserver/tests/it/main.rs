@@ -28,6 +28,8 @@ mod hostile;
 #[cfg(test)]
 mod identity;
 #[cfg(test)]
+mod large;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod logs;

@@ -11,6 +11,7 @@ mod preflight;
 mod rehearsal;
 mod replica;
 mod run;
+mod runtime;
 mod table;
 mod up;
 mod users;

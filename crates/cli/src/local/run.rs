@@ -22,13 +22,12 @@ use super::machine::MachineArgs;
 use super::places;
 use super::preflight::{self, Here};
 use super::rehearsal::{self, Planned};
+use super::runtime;
 use crate::check;
 use crate::manifests::{self, Manifest};
 
 /// When this program is killed, its processes are ended after this long.
 const ORPHANS_AFTER: Duration = Duration::from_secs(3);
-/// What file work has left to end when everything else has ended.
-const LAST_FILES: Duration = Duration::from_secs(1);
 /// The operator waits this long for more to happen to a job.
 const DEBOUNCE: Duration = Duration::from_millis(1);
 
@@ -69,15 +68,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .worker_threads(2)
-        .build()
-        .context("cannot start the runtime")?;
-    let ended = runtime.block_on(run_all(args, documents, ready, here));
-    // A thread that hangs at a file system that does not answer is not waited for.
-    runtime.shutdown_timeout(LAST_FILES);
-    ended
+    runtime::run(run_all(args, documents, ready, here))
 }
 
 /// Jobs that nothing is known against, and what they become.

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio_util::sync::CancellationToken;
@@ -11,11 +10,8 @@ use trainyard_host::{DataDir, Host, Socket, Store};
 use trainyard_node::Surroundings;
 
 use super::machine::{MachineArgs, Never, time_or_never};
-use super::places;
 use super::users::UserArgs;
-
-/// What file work has left to end when everything else has ended.
-const LAST_FILES: Duration = Duration::from_secs(1);
+use super::{places, runtime};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -55,15 +51,8 @@ enum Role {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     crate::log_to_stderr("warn", false);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .worker_threads(2)
-        .build()
-        .context("cannot start the runtime")?;
-    let ended = runtime.block_on(up(args));
-    // A thread that hangs at a file system that does not answer is not waited for.
-    runtime.shutdown_timeout(LAST_FILES);
-    ended.map(|()| ExitCode::SUCCESS)
+    runtime::run(up(args))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn up(args: Args) -> anyhow::Result<()> {

@@ -33,7 +33,7 @@ pub(super) fn config_map(object: &Value, old: Option<&Value>, errors: &mut Error
     size +=
         members(object, "binaryData").map(|(_, v)| bytes_of(v.as_str().unwrap_or_default())).sum::<usize>();
     if size > MOST {
-        errors.causes.push(crate::failure::Cause::too_long("[]", MOST));
+        errors.too_long("[]", MOST);
     }
     frozen(object, old, &["data", "binaryData"], errors);
 }
@@ -56,7 +56,7 @@ pub(super) fn secret(object: &Value, old: Option<&Value>, errors: &mut Errors) {
     volume::keys(object, "data", errors);
     let size: usize = members(object, "data").map(|(_, v)| bytes_of(v.as_str().unwrap_or_default())).sum();
     if size > MOST {
-        errors.causes.push(crate::failure::Cause::too_long("data", MOST));
+        errors.too_long("data", MOST);
     }
     let root = Path::Root("data");
     let data = object.get("data").unwrap_or(&NULL);

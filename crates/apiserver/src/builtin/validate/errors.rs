@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::fmt;
 
-use crate::failure::Cause;
+use crate::failure::{Cause, MOST_CAUSES};
 use crate::object::names::NameRule;
 
 /// A field of an object.
@@ -41,42 +41,76 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// What was found wrong.
+/// What was found wrong: no more of it than an answer lists, and one more, so that the answer can say so.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
-    pub(super) causes: Vec<Cause>,
+    causes: Vec<Cause>,
+    found: usize,
 }
 
 impl Errors {
+    /// Notes a cause, which is made only if it is kept.
+    fn push(&mut self, cause: impl FnOnce() -> Cause) {
+        self.found += 1;
+        if self.causes.len() <= MOST_CAUSES {
+            self.causes.push(cause());
+        }
+    }
+
+    /// How much was found, kept or not.
+    pub(super) fn found(&self) -> usize {
+        self.found
+    }
+
+    pub(super) fn into_causes(self) -> Vec<Cause> {
+        self.causes
+    }
+
     pub(super) fn required(&mut self, path: &Path<'_>, why: &str) {
-        self.causes.push(Cause::required(path.to_string(), why));
+        self.push(|| Cause::required(path.to_string(), why));
     }
 
     pub(super) fn invalid(&mut self, path: &Path<'_>, value: impl Into<Value>, why: &str) {
-        self.causes.push(Cause::invalid(path.to_string(), value, why));
+        self.push(|| Cause::invalid(path.to_string(), value, why));
     }
 
     /// For a value that is quoted otherwise than as JSON.
     pub(super) fn invalid_text(&mut self, path: &Path<'_>, value: &str, why: &str) {
-        self.causes.push(Cause::invalid_text(path.to_string(), value, why));
+        self.push(|| Cause::invalid_text(path.to_string(), value, why));
     }
 
     pub(super) fn forbidden(&mut self, path: &Path<'_>, why: &str) {
-        self.causes.push(Cause::forbidden(path.to_string(), why));
+        self.push(|| Cause::forbidden(path.to_string(), why));
     }
 
     pub(super) fn duplicate(&mut self, path: &Path<'_>, value: impl Into<Value>) {
-        self.causes.push(Cause::duplicate(path.to_string(), value));
+        self.push(|| Cause::duplicate(path.to_string(), value));
+    }
+
+    /// For a value that is quoted otherwise than as JSON.
+    pub(super) fn duplicate_text(&mut self, path: &Path<'_>, value: &str) {
+        self.push(|| Cause::duplicate_text(path.to_string(), value));
+    }
+
+    pub(super) fn too_long(&mut self, field: &str, max: usize) {
+        self.push(|| Cause::too_long(field, max));
     }
 
     pub(super) fn not_found(&mut self, path: &Path<'_>, value: &str) {
-        self.causes.push(Cause::not_found(path.to_string(), value));
+        self.push(|| Cause::not_found(path.to_string(), value));
     }
 
     pub(super) fn unsupported(&mut self, path: &Path<'_>, value: impl Into<Value>, known: &[&str]) {
-        let known: Vec<String> = known.iter().map(|value| format!("{value:?}")).collect();
-        let known = format!("supported values: {}", known.join(", "));
-        self.causes.push(Cause::unsupported(path.to_string(), value, &known));
+        self.push(|| {
+            let known: Vec<String> = known.iter().map(|value| format!("{value:?}")).collect();
+            let known = format!("supported values: {}", known.join(", "));
+            Cause::unsupported(path.to_string(), value, &known)
+        });
+    }
+
+    /// For a value that is quoted otherwise than as JSON.
+    pub(super) fn unsupported_text(&mut self, path: &Path<'_>, value: &str, known: &str) {
+        self.push(|| Cause::unsupported_text(path.to_string(), value, known));
     }
 
     /// A value is one of a few.

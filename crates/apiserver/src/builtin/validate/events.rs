@@ -124,7 +124,7 @@ mod tests {
     fn wrong(check: impl Fn(&mut Errors)) -> Vec<String> {
         let mut errors = Errors::default();
         check(&mut errors);
-        errors.causes.into_iter().map(|cause| cause.field).collect()
+        errors.into_causes().into_iter().map(|cause| cause.field).collect()
     }
 
     #[test]

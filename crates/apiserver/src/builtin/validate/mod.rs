@@ -59,5 +59,5 @@ pub(crate) fn check(served: &Served, object: &Value, old: Option<&Value>) -> Vec
         }
         _ => {}
     }
-    errors.causes
+    errors.into_causes()
 }

@@ -69,7 +69,7 @@ pub(super) fn node(object: &Value, old: Option<&Value>, errors: &mut Errors) {
             let quoted = format!(
                 "{{\"Key\":{key:?},\"Value\":{value:?},\"Effect\":{effect:?},\"TimeAdded\":null}}: taints must be unique by key and effect pair"
             );
-            errors.causes.push(crate::failure::Cause::duplicate_text(place.to_string(), &quoted));
+            errors.duplicate_text(&place, &quoted);
         }
     }
 }

@@ -210,13 +210,9 @@ pub(super) fn update(pod: &Value, old: &Value, errors: &mut Errors) {
     if !deadline(new, old, &path.field("activeDeadlineSeconds"), errors) {
         return;
     }
-    let kept = |toleration: &Value| {
-        let same = |field: &str| toleration.get(field).cloned();
-        list(new, "tolerations").iter().any(|now| {
-            ["key", "operator", "value", "effect"].iter().all(|field| now.get(*field).cloned() == same(field))
-        })
-    };
-    if !list(old, "tolerations").iter().all(kept) {
+    let identity = |toleration| ["key", "operator", "value", "effect"].map(|field| text(toleration, field));
+    let kept: HashSet<_> = list(new, "tolerations").iter().map(identity).collect();
+    if !list(old, "tolerations").iter().all(|toleration| kept.contains(&identity(toleration))) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         errors.forbidden(&path.field("tolerations"), why);
     }

@@ -108,8 +108,7 @@ fn ports(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             let quoted = format!(
                 "{{\"Name\":\"\",\"Protocol\":{protocol:?},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}"
             );
-            let path = path.index(index).to_string();
-            errors.causes.push(crate::failure::Cause::duplicate_text(path, &quoted));
+            errors.duplicate_text(&path.index(index), &quoted);
         }
     }
 }

@@ -51,7 +51,7 @@ const VOLUME_FIELDS: &[&str] =
 pub(super) fn volumes<'a>(spec: &'a Value, path: &Path<'_>, errors: &mut Errors) -> HashSet<&'a str> {
     let mut names = HashSet::new();
     for (index, volume) in list(spec, "volumes").iter().enumerate() {
-        let (place, before) = (path.index(index), errors.causes.len());
+        let (place, before) = (path.index(index), errors.found());
         source(volume, &place, errors);
         let name = text(volume, "name");
         if name.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn volumes<'a>(spec: &'a Value, path: &Path<'_>, errors: &mut Errors)
         if names.contains(name) {
             errors.duplicate(&place.field("name"), name);
         }
-        if errors.causes.len() == before {
+        if errors.found() == before {
             names.insert(name);
         }
     }

@@ -103,7 +103,7 @@ fn strategy(strategy: &Value, path: &Path<'_>, errors: &mut Errors) {
         other => {
             let quoted = format!("{{\"Type\":{other:?},\"RollingUpdate\":null}}");
             let known = "supported values: \"Recreate\", \"RollingUpdate\"";
-            errors.causes.push(crate::failure::Cause::unsupported_text(path.to_string(), &quoted, known));
+            errors.unsupported_text(path, &quoted, known);
         }
     }
 }
