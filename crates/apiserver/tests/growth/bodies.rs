@@ -20,7 +20,6 @@ const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconf
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 const NODES: &str = "/api/v1/nodes";
-const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
 /// Sixteen times as large, and at most this many times the work: what is linear needs 16 to 30, since caches overflow;
 /// a square needs 256.
@@ -107,20 +106,8 @@ fn changed(method: &'static str, from: &Value, to: Value) -> Vec<Step> {
     ]
 }
 
-fn deployment(containers: Value) -> Value {
-    json!({"metadata": {"name": "d"}, "spec": {
-        "selector": {"matchLabels": {"a": "b"}},
-        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}},
-    }})
-}
-
 fn container(name: String) -> Value {
     json!({"name": name, "image": "a"})
-}
-
-fn patched(method: &'static str, n: usize, to: Value) -> Vec<Step> {
-    let stored = deployment(items(n, |i| container(format!("c{i}"))));
-    vec![post(DEPLOYMENTS, stored), (method, format!("{DEPLOYMENTS}/d?fieldManager=other&force=true"), to)]
 }
 
 fn owners(n: usize, fields: impl Fn(usize) -> Value) -> Value {
@@ -280,70 +267,10 @@ const CUSTOM: &[(&str, Case)] = &[
         steps[2].2["metadata"]["resourceVersion"] = "LATEST".into();
         steps
     }),
-    ("a merge patch", |n| {
-        changed(
-            "MERGE",
-            &json!({"any": members(n, &json!(1))}),
-            json!({"spec": {"any": members(n, &json!(2))}}),
-        )
-    }),
-    ("a JSON patch", |n| {
-        let at = |i: usize| json!({"op": "add", "path": format!("/spec/any/j{i}"), "value": 1});
-        changed("JSON", &json!({"any": members(n, &json!(1))}), items(n.min(10_000), at))
-    }),
-    ("an applied list", |n| {
-        let spec =
-            |value: i32| json!({"map": items(n, |i| json!({"name": format!("i{i}"), "value": value}))});
-        changed("APPLY", &spec(1), widget_of(&spec(2)))
-    }),
-    ("an applied list in another order", |n| {
-        let spec =
-            |turn: usize| json!({"map": items(n, |i| json!({"name": format!("i{}", (i + turn) % n)}))});
-        changed("APPLY", &spec(0), widget_of(&spec(n / 2)))
-    }),
-];
-
-const PATCHES: &[(&str, Case)] = &[
-    ("a strategic patch", |n| {
-        let to = items(n, |i| json!({"name": format!("c{i}"), "image": "b"}));
-        patched("STRATEGIC", n, json!({"spec": {"template": {"spec": {"containers": to}}}}))
-    }),
-    ("a strategic patch of others", |n| {
-        let to = items(n, |i| json!({"name": format!("d{i}"), "image": "b"}));
-        patched("STRATEGIC", n, json!({"spec": {"template": {"spec": {"containers": to}}}}))
-    }),
-    ("a strategic patch that deletes", |n| {
-        let to = items(n - 1, |i| json!({"name": format!("c{i}"), "$patch": "delete"}));
-        patched("STRATEGIC", n, json!({"spec": {"template": {"spec": {"containers": to}}}}))
-    }),
-    ("a strategic patch with an order", |n| {
-        let order = items(n, |i| json!({"name": format!("c{}", n - 1 - i)}));
-        patched(
-            "STRATEGIC",
-            n,
-            json!({"spec": {"template": {"spec": {"$setElementOrder/containers": order}}}}),
-        )
-    }),
-    ("names to keep", |n| {
-        let mut spec = members(n, &json!(1));
-        spec["$retainKeys"] = items(n, |i| json!(format!("k{i}")));
-        patched("STRATEGIC", 1, json!({"spec": {"template": {"spec": {"nodeSelector": spec}}}}))
-    }),
-    ("an applied deployment", |n| {
-        let mut to = deployment(items(n, |i| json!({"name": format!("c{i}"), "image": "b"})));
-        (to["apiVersion"], to["kind"]) = ("apps/v1".into(), "Deployment".into());
-        patched("APPLY", n, to)
-    }),
 ];
 
 async fn send(router: &Router, method: &str, path: &str, body: String) -> (u16, usize) {
-    let (method, media) = match method {
-        "MERGE" => ("PATCH", "application/merge-patch+json"),
-        "JSON" => ("PATCH", "application/json-patch+json"),
-        "STRATEGIC" => ("PATCH", "application/strategic-merge-patch+json"),
-        "APPLY" => ("PATCH", "application/apply-patch+yaml"),
-        method => (method, "application/json"),
-    };
+    let media = "application/json";
     let request = Request::builder().method(method).uri(path).header("content-type", media);
     let response = router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
     let code = response.status().as_u16();
@@ -402,7 +329,7 @@ async fn least(name: &str, steps: &[Step], runs: usize) -> (Duration, u16) {
 async fn work_grows_as_the_body_does() {
     const SMALL: usize = 1000;
     let mut bad = Vec::new();
-    for (name, case) in [PARTS_OF_PODS, METADATA, OTHERS, CUSTOM, PATCHES].concat() {
+    for (name, case) in [PARTS_OF_PODS, METADATA, OTHERS, CUSTOM].concat() {
         let (small, _) = least(name, &case(SMALL), 5).await;
         let (large, code) = least(name, &case(SMALL * FACTOR), 1).await;
         let mut ratio = large.as_secs_f64() / small.as_secs_f64();
