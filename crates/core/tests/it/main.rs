@@ -12,6 +12,7 @@ mod golden;
 mod hostile;
 mod job_gen;
 mod kept;
+mod nets;
 mod properties;
 mod specs;
 mod walk;

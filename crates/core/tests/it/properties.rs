@@ -7,18 +7,24 @@ use proptest::test_runner::{Config, RngSeed};
 use trainyard_core::*;
 
 use crate::job_gen::{JobSpec, Ports, job_spec};
-use crate::world::{Crash, RUNS_ON, World};
+use crate::world::{Crash, Forgery, RUNS_ON, World};
 
 const CASES: u32 = 10_000;
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Tick(usize),
     Evict(usize),
     Delete(usize),
     StripLabels(usize),
     LoseRecord,
+    ForgeRecord(Forgery),
+    Copy { with_status: bool },
+    Drain { pod: usize, code: i32, evicted: bool },
+    Refuse(usize, &'static str),
+    Skew(usize, i64),
+    Break(bool),
     Suspend(bool),
     Scale(u32),
     Pass(i64),
@@ -32,7 +38,7 @@ fn crash() -> impl Strategy<Value = Crash> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let age = || prop_oneof![3 => Just(0_usize), 1 => 0_usize..=6];
     prop_oneof![
         8 => (0_usize..6).prop_map(Step::Tick),
@@ -44,17 +50,50 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1_i64..=60).prop_map(Step::Pass),
         1 => (0_usize..6).prop_map(Step::StripLabels),
         10 => (age(), age(), crash()).prop_map(|(job_age, pod_age, crash)| Step::Reconcile { job_age, pod_age, crash }),
+        4 => hostile(),
     ]
 }
 
-fn exits() -> impl Strategy<Value = BTreeMap<String, Vec<i32>>> {
+/// Why nodes refuse pods: reasons that Kubernetes knows, and one that nobody does.
+const REFUSALS: [&str; 4] = ["UnexpectedAdmissionError", "SysctlForbidden", "OutOfcpu", "SomethingNew"];
+
+/// What careless users, busy clusters and wrong clocks do.
+fn hostile() -> impl Strategy<Value = Step> {
+    use Forgery::{Huge, Long, Nonsense, OfAnother};
+    let drain = (0_usize..6, prop::sample::select(&[0, 0, 1, 143][..]), any::<bool>());
+    prop_oneof![
+        1 => Just(Step::LoseRecord),
+        1 => prop::sample::select(&[Nonsense, Huge, OfAnother, Long][..]).prop_map(Step::ForgeRecord),
+        1 => any::<bool>().prop_map(|with_status| Step::Copy { with_status }),
+        2 => any::<bool>().prop_map(Step::Break),
+        3 => drain.prop_map(|(pod, code, evicted)| Step::Drain { pod, code, evicted }),
+        3 => (0_usize..6, prop::sample::select(&REFUSALS[..])).prop_map(|(n, reason)| Step::Refuse(n, reason)),
+        2 => (0_usize..6, prop::sample::select(&[-3600, 3600][..])).prop_map(|(n, by)| Step::Skew(n, by)),
+    ]
+}
+
+/// What must not cost a restart, nor give one back.
+fn turn() -> impl Strategy<Value = Vec<Step>> {
+    let (job_age, pod_age, crash) = (0, 0, Crash::NONE);
+    let look = move || Step::Reconcile { job_age, pod_age, crash };
+    let cycle = [Step::Suspend(true), look(), look(), Step::Suspend(false)].to_vec();
+    let refuse = (0_usize..6, prop::sample::select(&REFUSALS[..]));
+    let drain = (0_usize..6, prop::sample::select(&[0, 1, 143][..]), any::<bool>());
+    prop_oneof![
+        Just(cycle),
+        refuse.prop_map(|(n, reason)| vec![Step::Refuse(n, reason)]),
+        drain.prop_map(|(pod, code, evicted)| vec![Step::Drain { pod, code, evicted }]),
+    ]
+}
+
+pub(crate) fn exits() -> impl Strategy<Value = BTreeMap<String, Vec<i32>>> {
     let codes = prop::collection::vec(prop::sample::select(&[0, 1, 130, 137, RUNS_ON][..]), 0..4);
     let names = ["j-master-0", "j-chief-0", "j-worker-0", "j-worker-1", "j-worker-2"];
     prop::collection::vec(codes, names.len())
         .prop_map(move |codes| names.iter().map(|n| (*n).to_owned()).zip(codes).collect())
 }
 
-fn run(world: &mut World, step: &Step) {
+pub(crate) fn run(world: &mut World, step: &Step) {
     let name = |world: &World, n: usize| {
         let names = world.pod_names();
         names.get(n % names.len().max(1)).cloned().unwrap_or_default()
@@ -67,6 +106,14 @@ fn run(world: &mut World, step: &Step) {
         Step::Delete(n) => world.delete(&name(world, *n)),
         Step::StripLabels(n) => world.strip_labels(&name(world, *n)),
         Step::LoseRecord => world.lose_record(),
+        Step::ForgeRecord(what) => world.forge_record(*what),
+        Step::Copy { with_status } => world.copy(*with_status),
+        Step::Drain { pod, code, evicted } => world.drain(&name(world, *pod), *code, *evicted),
+        Step::Refuse(n, reason) => {
+            world.refuse(&name(world, *n), reason);
+        }
+        Step::Skew(n, seconds) => world.skew(&name(world, *n), *seconds),
+        Step::Break(broken) => world.break_spec(*broken),
         Step::Suspend(on) => world.suspend(*on),
         Step::Scale(n) => world.scale(*n),
         Step::Pass(seconds) => world.pass(*seconds),
@@ -85,7 +132,7 @@ fn all_end(exits: BTreeMap<String, Vec<i32>>) -> BTreeMap<String, Vec<i32>> {
     exits.into_iter().map(|(name, codes)| (name, end(codes))).collect()
 }
 
-fn world_after(spec: &JobSpec, exits: &BTreeMap<String, Vec<i32>>, steps: &[Step]) -> World {
+pub(crate) fn world_after(spec: &JobSpec, exits: &BTreeMap<String, Vec<i32>>, steps: &[Step]) -> World {
     let mut world = World::new(spec, exits.clone());
     for step in steps {
         run(&mut world, step);
@@ -95,7 +142,7 @@ fn world_after(spec: &JobSpec, exits: &BTreeMap<String, Vec<i32>>, steps: &[Step
 
 /// The same worlds each time, so that nobody's work is held up by a world that somebody else's work met. The long tests
 /// look at others: `TRAINYARD_SEED` is a number, or `random`.
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     let rng_seed = match std::env::var("TRAINYARD_SEED") {
         Ok(seed) => seed.parse().map_or(RngSeed::Random, RngSeed::Fixed),
         Err(_) => RngSeed::Fixed(1),
@@ -118,6 +165,8 @@ proptest! {
         spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..25),
     ) {
         let mut world = world_after(&spec, &exits, &steps);
+        // A job that fails for its spec is cleaned up by the plan after.
+        world.break_spec(false);
         let Some(mut first) = world.reconcile() else { return Ok(()) };
         // Pods come after what they need, and go when their end is written down: that is one more plan each.
         let others = [&Resource::POD, &Resource::SERVICE];
@@ -156,6 +205,7 @@ proptest! {
         }
         for world in [&mut whole, &mut broken] {
             world.suspend(false);
+            world.break_spec(false);
             world.settle();
         }
         prop_assert_eq!(whole.outcome(), broken.outcome());
@@ -171,7 +221,8 @@ proptest! {
             let ended = world.is_over();
             let before: BTreeSet<String> = world.state.pods.values().map(|p| p.view.uid.to_string()).collect();
             run(&mut world, step);
-            if ended {
+            // A copy is another job.
+            if ended && !matches!(step, Step::Copy { .. }) {
                 prop_assert!(world.is_over(), "an end was undone by {:?}", step);
                 let new = world.state.pods.values().find(|p| !before.contains(&*p.view.uid));
                 prop_assert!(new.is_none(), "{:?} was created after the end by {:?}", new, step);
@@ -192,13 +243,13 @@ proptest! {
         let mut pods: Vec<PodView> = world.state.pods.values().map(|p| p.view.clone()).collect();
         let mut services: Vec<ServiceView> = world.state.services.values().cloned().collect();
         let extras: Vec<ExtraView> = world.state.extras.values().cloned().collect();
-        let straight = world.plan_of(job, &pods, &services, &extras);
+        let straight = world.plan_of(job, world.state.broken, &pods, &services, &extras);
         let rotate = |n: usize| turn % n.max(1);
         let (p, s) = (rotate(pods.len()), rotate(services.len()));
         pods.rotate_left(p);
         services.rotate_left(s);
         pods.reverse();
-        let turned = world.plan_of(job, &pods, &services, &extras);
+        let turned = world.plan_of(job, world.state.broken, &pods, &services, &extras);
         let sorted = |plan: &Plan| {
             let mut actions: Vec<String> = plan.actions.iter().map(|a| format!("{a} {a:?}")).collect();
             actions.sort();
@@ -215,11 +266,13 @@ proptest! {
     /// P6: no more restarts than the user allowed, and what is counted is never uncounted.
     #[test]
     fn p6_restarts_are_bounded_and_counters_grow(
-        spec in job_spec(), exits in exits(), order in prop::collection::vec((0_usize..6, crash()), 0..60),
+        spec in job_spec(), exits in exits(),
+        order in prop::collection::vec((0_usize..6, crash(), prop::option::weighted(0.2, turn())), 0..60),
     ) {
         let mut world = World::new(&spec, exits);
         let mut last = Record::default();
-        for (n, crash) in order {
+        for (n, crash, turn) in order {
+            turn.iter().flatten().for_each(|step| run(&mut world, step));
             // An operator that is there sees every end before the kubelet answers it; it may be cut off on the way.
             if let Some((plan, job)) = world.plan(0, 0) {
                 world.execute(&plan, &job, crash);
@@ -301,6 +354,7 @@ proptest! {
             run(&mut world, &Step::LoseRecord);
         }
         world.suspend(false);
+        world.break_spec(false);
         let settled = world.settle();
         if !spec.may_never_end() {
             prop_assert!(settled, "still moving: {}", world.outcome());

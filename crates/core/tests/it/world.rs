@@ -4,16 +4,22 @@
 //! It is deliberately simple and deliberately hostile: views may be old, any subset of a plan's actions may have
 //! been carried out, pods end as a table says, users delete and scale what they like.
 
+mod hostile;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use trainyard_api::{CleanPodPolicy, labels};
+use trainyard_api::{CleanPodPolicy, RestartPolicy, labels};
 use trainyard_core::conditions::{is_finished, is_true, types};
+use trainyard_core::invalid::plan_broken;
 use trainyard_core::*;
 
 use crate::job_gen::{JobSpec, Ports};
+
+pub(crate) use hostile::Forgery;
+use hostile::shifted;
 
 /// The pod as it really is.
 #[derive(Clone, Debug)]
@@ -24,12 +30,16 @@ pub(crate) struct TruePod {
     late: bool,
     /// Its node has nothing more to do with it.
     done: bool,
+    /// Seconds by which the clock of its node is wrong.
+    skew: i64,
 }
 
 /// One consistent state of everything stored.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) job: Option<Arc<JobView>>,
+    /// The job's spec is invalid.
+    pub(crate) broken: bool,
     pub(crate) pods: BTreeMap<String, TruePod>,
     pub(crate) services: BTreeMap<String, ServiceView>,
     /// By kind and name.
@@ -63,6 +73,8 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
     pub(crate) starts: Vec<Start>,
     pub(crate) options: Options,
+    /// The job's object as it was created.
+    manifest: Value,
     framework: &'static str,
     /// Exit code by run of a slot; beyond the table the last entry repeats, `None` runs for ever.
     exits: BTreeMap<String, Vec<i32>>,
@@ -71,6 +83,10 @@ pub(crate) struct World {
     pub(crate) successes: Vec<(String, u32)>,
     /// Slots whose last end was the user's own failure.
     owing: BTreeMap<String, bool>,
+    /// The job was made from one that had ended, status and all.
+    ended_before: bool,
+    /// The record was lost or overwritten: what only it could know is not known.
+    forgot: bool,
     next_uid: u32,
     version: u64,
     ports: PortSpace,
@@ -93,7 +109,8 @@ impl World {
     pub(crate) fn new(spec: &JobSpec, exits: BTreeMap<String, Vec<i32>>) -> Self {
         let catalog = Catalog::default();
         let kind = catalog.kind(spec.kind).unwrap();
-        let decoded = decode(&catalog, kind, &spec.manifest()).unwrap_or_else(|bad| panic!("{}", bad.error));
+        let manifest = spec.manifest();
+        let decoded = decode(&catalog, kind, &manifest).unwrap_or_else(|bad| panic!("{}", bad.error));
         assert_eq!(decoded.errors, vec![]);
         let addressing = match spec.ports {
             Ports::OneMachine => Addressing::HostPorts,
@@ -103,6 +120,7 @@ impl World {
         job.resource_version = "1".into();
         let state = State {
             job: Some(Arc::new(job)),
+            broken: false,
             pods: BTreeMap::new(),
             services: BTreeMap::new(),
             extras: BTreeMap::new(),
@@ -118,11 +136,14 @@ impl World {
                 track_pods: spec.tracks,
                 ..Options::default()
             },
+            manifest,
             framework: decoded.framework.facts().name,
             exits,
             runs: BTreeMap::new(),
             successes: Vec::new(),
             owing: BTreeMap::new(),
+            ended_before: false,
+            forgot: false,
             next_uid: 0,
             version: 1,
             ports: PortSpace { first: 20_000, last: 20_999, taken: Vec::new() },
@@ -152,15 +173,17 @@ impl World {
     pub(crate) fn plan(&self, job_age: usize, pod_age: usize) -> Option<(Plan, Arc<JobView>)> {
         let back = |age: usize| &self.history[self.history.len() - 1 - age.min(self.history.len() - 1)];
         let job = back(job_age).job.clone()?;
+        let broken = back(job_age).broken;
         let pods: Vec<PodView> = back(pod_age).pods.values().map(|pod| pod.view.clone()).collect();
         let services: Vec<ServiceView> = back(pod_age).services.values().cloned().collect();
         let extras: Vec<ExtraView> = back(pod_age).extras.values().cloned().collect();
-        Some((self.plan_of(&job, &pods, &services, &extras), job))
+        Some((self.plan_of(&job, broken, &pods, &services, &extras), job))
     }
 
     pub(crate) fn plan_of(
         &self,
         job: &JobView,
+        broken: bool,
         pods: &[PodView],
         services: &[ServiceView],
         extras: &[ExtraView],
@@ -177,6 +200,10 @@ impl World {
             options: &self.options,
             now: self.now,
         };
+        if broken && !is_finished(&job.status) {
+            let error = FieldError::required("spec.x", "must be there");
+            return plan_broken(self.framework(), &seen, &[error]);
+        }
         plan(self.framework(), &seen)
     }
 
@@ -281,6 +308,7 @@ impl World {
             Action::DeleteJob { .. } => {
                 self.state = State {
                     job: None,
+                    broken: false,
                     pods: BTreeMap::new(),
                     services: BTreeMap::new(),
                     extras: BTreeMap::new(),
@@ -337,7 +365,7 @@ impl World {
             let role = job.role_by_label(&view.role).map(|role| role.name.as_str()).unwrap_or_default();
             job.record.attempt == view.attempt && job.record.is_finished(role, view.index.unwrap_or_default())
         });
-        let pod = TruePod { view, policy: text("/spec/restartPolicy").into(), late, done: false };
+        let pod = TruePod { view, policy: text("/spec/restartPolicy").into(), late, done: false, skew: 0 };
         self.state.pods.insert(child.name.clone(), pod);
     }
 
@@ -411,12 +439,15 @@ impl World {
     fn start(&mut self, name: &str, restarts: u32) {
         let pod = self.state.pods.get_mut(name).unwrap();
         pod.view.phase = Phase::Running;
+        pod.view.taken_on = pod.view.taken_on.or(Some(shifted(self.now, pod.skew)));
+        pod.view.containers[0].since = Some(shifted(self.now, pod.skew));
         pod.view.containers[0].state = ContainerState::Running;
         pod.view.containers[0].restarts += restarts;
         let attempt = pod.view.attempt;
         // Where pods are kept until their end is written down, what really happened is what counts.
         let success = (name.to_owned(), attempt);
-        let after_success = pod.late || (pod.view.tracked && self.successes.contains(&success));
+        let known = pod.view.tracked && !self.forgot;
+        let after_success = pod.late || (known && self.successes.contains(&success));
         *self.runs.entry(name.to_owned()).or_default() += 1;
         let costs = self.owing.remove(name).unwrap_or(false);
         let job = self.state.job.as_ref();
@@ -426,10 +457,15 @@ impl World {
         self.starts.push(Start { slot: name.into(), attempt, costs, after_end, after_success, beside_old });
     }
 
+    /// The program of a pod that runs ends with this code.
+    pub(crate) fn exit(&mut self, name: &str, code: i32) {
+        self.end(name, code);
+        self.changed();
+    }
+
     fn end(&mut self, name: &str, code: i32) {
-        let now = self.now;
         let pod = self.state.pods.get_mut(name).unwrap();
-        let reason = None;
+        let (reason, now) = (None, shifted(self.now, pod.skew));
         pod.view.containers[0].state =
             ContainerState::Terminated { exit: code, reason, started: Some(now), finished: Some(now) };
         pod.view.phase = match (pod.policy.as_str(), code) {
@@ -437,6 +473,7 @@ impl World {
             (_, 0) => Phase::Succeeded,
             _ => Phase::Failed,
         };
+        pod.view.seen_over = Some(self.now).filter(|_| pod.view.phase.is_over());
         if pod.view.phase == Phase::Succeeded {
             self.successes.push((name.to_owned(), pod.view.attempt));
         }
@@ -504,17 +541,11 @@ impl World {
         }
     }
 
-    /// A user replaces the job object and forgets the annotations.
-    pub(crate) fn lose_record(&mut self) {
-        self.write_job(|job| {
-            job.record = Record::default();
-            job.has_record = false;
-        });
-    }
-
     pub(crate) fn suspend(&mut self, on: bool) {
         if self.job().is_some_and(|job| job.policy.suspend != on) {
             self.write_job(|job| job.policy.suspend = on);
+            // What follows is the user's wish, not the answer to an end.
+            self.owing.clear();
         }
     }
 
@@ -597,7 +628,8 @@ impl World {
         if unique.len() != names.len() {
             notes.push(format!("a condition appears twice: {names:?}"));
         }
-        if !names.is_empty() && names[0] != types::CREATED {
+        // A job whose spec was never valid has failed, and nothing else is said of it.
+        if !names.is_empty() && names[0] != types::CREATED && names != [types::FAILED] {
             notes.push(format!("Created is not first: {names:?}"));
         }
         // What a job waits for has its place whenever it changes.
@@ -614,7 +646,13 @@ impl World {
         let Some(job) = self.job().filter(|job| !is_finished(&job.status) && !job.policy.suspend) else {
             return Vec::new();
         };
-        let done = self.state.pods.values().map(|pod| &pod.view).filter(|pod| pod.phase == Phase::Succeeded);
+        let container = self.framework().facts().container;
+        let again = |pod: &PodView| {
+            let role = job.role_by_label(&pod.role);
+            job.restarts_as_one() && role.is_some_and(|role| role.restart == RestartPolicy::Always)
+        };
+        let pods = self.state.pods.values().map(|pod| &pod.view);
+        let done = pods.filter(|pod| pod.has_succeeded(container) && !again(pod));
         let current = done.filter(|pod| pod.attempt == job.record.attempt);
         let role =
             |pod: &PodView| job.role_by_label(&pod.role).map(|role| role.name.clone()).unwrap_or_default();

@@ -5,15 +5,23 @@
 //! where they are, and time has two values, before and after everything that is waited for: so the states are finitely
 //! many.
 
+mod job;
+mod moves;
+mod operator;
 mod pod;
+mod rules;
+mod search;
 mod state;
 mod table;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::sync::Mutex;
 
 use trainyard_core::*;
 
-use state::{Detail, Job, State};
+use job::{Detail, Job};
+use moves::Time;
+use state::State;
 
 /// Replicas a job has at most.
 const REPLICAS: u32 = 3;
@@ -58,22 +66,23 @@ struct Found {
 
 fn walk(job: &mut Job) -> Found {
     let mut found = Found::default();
-    let start = State::start();
+    let start = State::start(job);
     let mut seen = HashSet::from([start]);
     let mut queue = VecDeque::from([start]);
     while let Some(state) = queue.pop_front() {
         found.states += 1;
-        let mut next = state.by_the_world(job);
+        let mut next: Vec<State> = state.by_the_world(job).iter().map(|step| step.state).collect();
         // What nobody waits for is the same later.
-        for late in [false, true] {
-            let planned = state.by_the_operator(job, late);
-            let (from, to) = (job.shape(&state), job.shape(&planned.state));
+        for time in [Time::Now, Time::Late] {
+            let looked = state.look(job, time);
+            let after = looked.whole();
+            let (from, to) = (job.shape(state.conditions), job.shape(after.conditions));
             if from != to {
                 found.transitions.insert((from, to));
             }
-            found.wrong.extend(planned.wrong);
-            next.push(planned.state);
-            if !planned.waits {
+            next.push(after);
+            found.wrong.extend(looked.wrong);
+            if !looked.waits {
                 break;
             }
         }
@@ -88,7 +97,7 @@ fn walk(job: &mut Job) -> Found {
 
 /// What is looked at in jobs of so many replicas.
 fn details(replicas: u32) -> Vec<Detail> {
-    let plain = Detail { limit: None, trouble: false, suspends: false, edits: false };
+    let plain = Detail::default();
     match replicas {
         1 => vec![
             Detail { trouble: true, suspends: true, edits: true, ..plain },
@@ -155,4 +164,59 @@ fn walk_the_page_of_states_is_the_table() {
         page,
         "UPDATE_GOLDEN=1 writes docs/states.md"
     );
+}
+
+/// A job that is searched, and with how many faults.
+struct Searched {
+    name: String,
+    job: Job,
+    faults: u8,
+}
+
+/// The jobs of a kind that are searched: of two replicas with so many faults, of three with one less; every policy, every
+/// clean-up, both scopes.
+fn searched(kind: &'static Kind, faults: u8) -> Vec<Searched> {
+    let mut jobs = Vec::new();
+    let cleans = [None, Some("Running"), Some("All")];
+    for shape in shapes(kind) {
+        let replicas: u32 = shape.iter().map(|(_, n)| n).sum();
+        let Some(fewer) = replicas.checked_sub(2) else { continue };
+        let faults = faults.saturating_sub(u8::try_from(fewer).unwrap());
+        for (i, restart) in ["Always", "OnFailure", "Never", "ExitCode"].into_iter().enumerate() {
+            for as_one in [false, true] {
+                let clean = cleans[(i + usize::from(as_one)) % cleans.len()];
+                let detail = Detail { limit: Some(1), search: true, as_one, clean, ..Detail::default() };
+                if let Some(job) = Job::new(kind, &shape, restart, detail) {
+                    let name = format!("{} {shape:?} {restart} {detail:?}", kind.name);
+                    jobs.push(Searched { name, job, faults });
+                }
+            }
+        }
+    }
+    jobs
+}
+
+#[test]
+fn search_every_life_with_so_many_faults() {
+    let faults = std::env::var("TRAINYARD_SEARCH_FAULTS").map_or(1, |text| text.parse().unwrap());
+    let jobs = kinds::ALL.iter().flat_map(|kind| searched(kind, faults)).collect::<Vec<_>>().into_iter();
+    let next = Mutex::new(jobs);
+    let found = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let Some(Searched { name, mut job, faults }) = next.lock().unwrap().next() else { return };
+            let result = search::search(&mut job, faults);
+            found.lock().unwrap().push((name, result));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let found = found.into_inner().unwrap();
+    let states: usize = found.iter().map(|(_, found)| found.states).sum();
+    let depth = found.iter().map(|(_, found)| found.depth).max().unwrap_or(0);
+    println!("{} jobs, up to {faults} faults: {states} states, up to {depth} moves deep", found.len());
+    let wrong = found.iter().filter_map(|(name, found)| Some(format!("{name}: {}", found.wrong.as_ref()?)));
+    let wrong: Vec<String> = wrong.collect();
+    assert!(wrong.is_empty(), "{} jobs go wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(states > 300_000, "{states} states are not all");
 }

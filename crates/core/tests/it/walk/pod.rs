@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use trainyard_core::{ContainerState, ContainerView, JobView, Phase, PodView, Slot};
 
-use super::state::Detail;
+use super::job::Detail;
 
 /// When everything in the walk happens. What is waited for is over at [`LATE`].
 pub(super) const EARLY: i64 = 1_000_000;
@@ -19,6 +19,59 @@ pub(super) struct Pod {
     pub(super) asked: Asked,
     /// How often the kubelet started it again, as far as that makes a difference.
     pub(super) restarts: u8,
+    /// Its job has ended: it was given a deadline that has passed.
+    pub(super) stopped: bool,
+    /// How much of the job's budget was used when it was created.
+    pub(super) used: u8,
+    /// The clock of its node.
+    pub(super) clock: Clock,
+    /// What its kubelet does when its program ends.
+    pub(super) again: Again,
+}
+
+/// `restartPolicy` of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Again {
+    Never,
+    OnFailure,
+    Always,
+}
+
+impl Again {
+    pub(super) fn parse(text: &str) -> Self {
+        match text {
+            "Always" => Self::Always,
+            "OnFailure" => Self::OnFailure,
+            _ => Self::Never,
+        }
+    }
+}
+
+/// How the clock of a node differs from that of the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Clock {
+    Right,
+    Ahead,
+    Behind,
+}
+
+impl Clock {
+    /// What it shows at `second`.
+    fn shows(self, second: i64) -> i64 {
+        match self {
+            Self::Right => second,
+            Self::Ahead => second + 3600,
+            Self::Behind => second - 3600,
+        }
+    }
+}
+
+/// Something that may happen to a pod; `None` is its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chance {
+    pub(super) pod: Option<Pod>,
+    /// Whether the world misbehaves.
+    pub(super) fault: bool,
 }
 
 /// Where it is in its life.
@@ -55,6 +108,8 @@ pub(super) enum Asked {
     AfterItsEnd,
     /// Kubernetes itself wants it to end.
     ByDisruption,
+    /// It was drained from its node after it had ended: eviction marks such pods, too.
+    DrainedAfterItsEnd,
 }
 
 /// What a program may end with: well, for good, and so that another try may help.
@@ -62,10 +117,19 @@ const EXITS: [u8; 3] = [0, 1, 137];
 
 impl Pod {
     /// A pod that was just created.
-    pub(super) const NEW: Self =
-        Self { life: Life::Pending, age: Age::Current, asked: Asked::Never, restarts: 0 };
+    pub(super) const NEW: Self = Self {
+        life: Life::Pending,
+        age: Age::Current,
+        asked: Asked::Never,
+        restarts: 0,
+        stopped: false,
+        used: 0,
+        clock: Clock::Right,
+        again: Again::Never,
+    };
 
-    fn is_over(self) -> bool {
+    /// True when it will never run again.
+    pub(super) fn is_over(self) -> bool {
         matches!(self.life, Life::Succeeded | Life::Failed(_) | Life::Evicted | Life::Refused)
     }
 
@@ -77,20 +141,41 @@ impl Pod {
         }
     }
 
-    /// Everything that can happen to it next; `None` is its end. `policy` is the kubelet's.
-    pub(super) fn next(self, policy: &str, detail: Detail) -> Vec<Option<Self>> {
-        let live = |life: Life| Some(Self { life, ..self });
+    /// True when its program failed, and nobody had asked it to end.
+    pub(super) fn failed_by_itself(self) -> bool {
+        let asked_before = matches!(self.asked, Asked::WhileItLived | Asked::ByDisruption);
+        matches!(self.life, Life::Failed(_)) && !asked_before
+    }
+
+    /// True when its program has done its work, and nobody had asked it to end.
+    pub(super) fn worked(self) -> bool {
+        let asked_before = matches!(self.asked, Asked::WhileItLived | Asked::ByDisruption);
+        self.life == Life::Succeeded && !asked_before
+    }
+
+    /// Everything that can happen to it next.
+    pub(super) fn next(self, detail: Detail) -> Vec<Chance> {
+        let trouble = detail.trouble || detail.search;
+        let live = |life: Life| Chance { pod: Some(Self { life, ..self }), fault: false };
+        let fault = |pod: Self| Chance { pod: Some(pod), fault: true };
+        let bad = |life: Life| fault(Self { life, ..self });
         let mut next = match self.life {
-            Life::Pending if detail.trouble => vec![live(Life::Running), live(Life::Refused)],
-            Life::Pending => vec![live(Life::Running)],
+            Life::Pending | Life::Running | Life::Down if self.stopped => vec![live(Life::Failed(1))],
+            Life::Pending => {
+                let skewed =
+                    [Clock::Ahead, Clock::Behind].map(|clock| Self { clock, life: Life::Running, ..self });
+                let skewed = skewed.into_iter().filter(|_| detail.search).map(fault);
+                let refused = trouble.then(|| bad(Life::Refused));
+                [live(Life::Running)].into_iter().chain(skewed).chain(refused).collect()
+            }
             Life::Running => {
-                let ends = EXITS.iter().map(|code| live(self.end(policy, *code)));
-                let lost = detail.trouble.then(|| live(Life::Unknown));
-                ends.chain([live(Life::Evicted)]).chain(lost).collect()
+                let ends = EXITS.iter().map(|code| live(self.end(*code)));
+                let lost = trouble.then(|| bad(Life::Unknown));
+                ends.chain([bad(Life::Evicted)]).chain(lost).collect()
             }
             Life::Down if self.asked == Asked::Never => {
                 let restarts = (self.restarts + 1).min(detail.most_restarts());
-                vec![Some(Self { life: Life::Running, restarts, ..self })]
+                vec![Chance { pod: Some(Self { life: Life::Running, restarts, ..self }), fault: false }]
             }
             Life::Unknown => vec![live(Life::Running)],
             Life::Down | Life::Succeeded | Life::Failed(_) | Life::Evicted | Life::Refused => Vec::new(),
@@ -98,32 +183,52 @@ impl Pod {
         if self.asked == Asked::Never {
             let mut asked = self;
             asked.ask();
-            next.push(Some(asked));
-            if !self.is_over() && detail.trouble {
-                next.push(Some(Self { asked: Asked::ByDisruption, ..asked }));
+            next.push(fault(asked));
+            if !self.is_over() && trouble {
+                next.push(fault(Self { asked: Asked::ByDisruption, ..asked }));
+            }
+            if self.life == Life::Succeeded && detail.search {
+                next.push(fault(Self { asked: Asked::DrainedAfterItsEnd, ..asked }));
             }
         } else {
-            next.push(None);
+            next.push(Chance { pod: None, fault: false });
         }
         next
     }
 
-    fn end(self, policy: &str, code: u8) -> Life {
-        let again =
-            self.asked == Asked::Never && (policy == "Always" || (policy == "OnFailure" && code != 0));
+    /// What happens to it next if nothing goes wrong.
+    pub(super) fn goes_on(self) -> Option<Self> {
+        let live = |life: Life| Some(Self { life, ..self });
+        match self.life {
+            _ if self.asked != Asked::Never => None,
+            Life::Pending | Life::Running | Life::Down if self.stopped => live(Life::Failed(1)),
+            Life::Pending | Life::Down | Life::Unknown => live(Life::Running),
+            Life::Running | Life::Succeeded | Life::Failed(_) | Life::Evicted | Life::Refused => Some(self),
+        }
+    }
+
+    fn end(self, code: u8) -> Life {
+        let again = self.again == Again::Always || (self.again == Again::OnFailure && code != 0);
         match code {
-            _ if again => Life::Down,
+            _ if again && self.asked == Asked::Never => Life::Down,
             0 => Life::Succeeded,
             _ => Life::Failed(code),
         }
     }
 
     /// Of a pod of the past it matters whether it runs, how it ended, and whether it goes.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn settle(&mut self, detail: Detail) {
+        if self.is_over() && self.life != Life::Succeeded {
+            self.clock = Clock::Right;
+        }
         if self.age == Age::Current {
             return;
         }
-        self.restarts = 0;
+        (self.restarts, self.clock) = (0, Clock::Right);
+        if detail.search {
+            // A record that is lost may make it the current one again.
+            return;
+        }
         self.life = match self.life {
             Life::Pending | Life::Unknown | Life::Succeeded => Life::Pending,
             Life::Running | Life::Down => Life::Running,
@@ -135,15 +240,25 @@ impl Pod {
         }
     }
 
-    /// What the engine is shown of it. The job is in attempt 1, and each of its replicas was replaced once.
-    pub(super) fn view(self, job: &JobView, slot: Slot<'_>, container: &str) -> PodView {
+    /// Its attempt and its incarnation, where those of its job are `base`.
+    pub(super) fn numbers(self, base: (u32, u32)) -> (u32, u32) {
+        match self.age {
+            Age::Current => base,
+            Age::Replaced => (base.0, base.1.saturating_sub(1)),
+            Age::Past => (base.0.saturating_sub(1), base.1.saturating_sub(1)),
+        }
+    }
+
+    /// What the engine is shown of it.
+    pub(super) fn view(self, job: &JobView, slot: Slot<'_>, container: &str, base: (u32, u32)) -> PodView {
         let at = |second: i64| Some(Timestamp::from_second(second).unwrap());
         let ended = |exit: u8| ContainerState::Terminated {
             exit: exit.into(),
             reason: None,
-            started: at(EARLY),
-            finished: at(EARLY),
+            started: at(self.clock.shows(EARLY)),
+            finished: at(self.clock.shows(EARLY)),
         };
+        let (attempt, incarnation) = self.numbers(base);
         let (phase, state) = match self.life {
             Life::Pending => (Phase::Pending, ContainerState::Waiting { reason: None }),
             Life::Running => (Phase::Running, ContainerState::Running),
@@ -161,21 +276,33 @@ impl Pod {
             role: slot.role.label.as_str().into(),
             index: Some(slot.index),
             labelled: true,
-            attempt: u32::from(self.age != Age::Past),
-            incarnation: u32::from(self.age == Age::Current),
+            attempt,
+            incarnation,
+            used: self.used.into(),
+            active_deadline: self.stopped.then_some(1),
             phase,
             created: at(EARLY),
+            seen_over: at(EARLY).filter(|_| self.is_over()),
             deleting: match self.asked {
                 Asked::Never => None,
                 Asked::WhileItLived | Asked::ByDisruption => at(EARLY),
-                Asked::AfterItsEnd => at(EARLY + 1),
+                Asked::AfterItsEnd | Asked::DrainedAfterItsEnd => at(EARLY + 1),
             },
             reason: match self.life {
                 Life::Evicted => Some("Evicted".into()),
                 Life::Refused => Some("OutOfcpu".into()),
                 _ => None,
             },
-            disruption: (self.asked == Asked::ByDisruption).then(|| "PreemptionByScheduler".into()),
+            disruption: match self.asked {
+                Asked::Never | Asked::WhileItLived | Asked::AfterItsEnd => None,
+                Asked::ByDisruption => Some("PreemptionByScheduler".into()),
+                Asked::DrainedAfterItsEnd => Some("EvictionByEvictionAPI".into()),
+            },
+            disrupted: match self.asked {
+                Asked::Never | Asked::WhileItLived | Asked::AfterItsEnd => None,
+                Asked::ByDisruption => at(EARLY),
+                Asked::DrainedAfterItsEnd => at(EARLY + 1),
+            },
             containers: Box::new([ContainerView {
                 name: container.into(),
                 state,

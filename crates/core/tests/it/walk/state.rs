@@ -1,324 +1,339 @@
-//! A state of a small job: what is stored of it, and its pods.
+//! A state of a small job: what is stored of it, its pods, and what the operator knows of them.
 
-use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-use trainyard_api::{Condition, JobStatus};
-use trainyard_core::conditions::{is_finished, is_true, stamp, types};
-use trainyard_core::framework::decider;
-use trainyard_core::invalid::plan_broken;
+use trainyard_api::RestartPolicy;
+use trainyard_core::conditions::types;
 use trainyard_core::*;
 
 use super::REPLICAS;
-use super::pod::{Age, Asked, EARLY, LATE, Life, Pod};
+use super::job::{Job, USED};
+use super::moves::{Move, Step};
+use super::pod::{Again, Age, Asked, Life, Pod};
 
-/// What does not change on a walk.
-pub(super) struct Job {
-    /// In attempt 1, with each replica replaced once: as good as any, since only differences matter.
-    view: JobView,
-    framework: &'static dyn Framework,
-    extras: Vec<ExtraView>,
-    options: Options,
-    /// Lists of conditions, by number.
-    lists: Vec<Vec<Condition>>,
-    detail: Detail,
-}
-
-/// How much of the world a walk looks at: the more replicas there are, the more states each thing makes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Detail {
-    /// Restarts that the job may use; the kubelet's are counted up to one more.
-    pub(super) limit: Option<u8>,
-    /// Nodes that refuse pods or do not answer, pods that Kubernetes itself ends, and a deadline.
-    pub(super) trouble: bool,
-    /// The user suspends and resumes the job.
-    pub(super) suspends: bool,
-    /// The user makes the spec invalid, and valid again.
-    pub(super) edits: bool,
-}
-
-impl Detail {
-    /// Restarts beyond this many make no difference.
-    pub(super) fn most_restarts(self) -> u8 {
-        self.limit.map_or(0, |limit| limit + 1)
-    }
-}
-
-/// What is stored of one replica.
+/// What is stored of one replica, and what is on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Replica {
-    finished: bool,
-    pod: Option<Pod>,
+pub(super) struct Replica {
+    /// The record says that it has succeeded.
+    pub(super) finished: bool,
+    pub(super) pod: Option<Pod>,
+    /// Its program really has done its work in this attempt, without being asked to end.
+    pub(super) worked: bool,
+    /// What the operator's cache has of it, if that is behind.
+    pub(super) cached: Option<Cached>,
+    /// A request of the operator's that has not arrived yet.
+    pub(super) flight: Option<Flight>,
+}
+
+/// What a cache that is behind has of a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Cached {
+    pub(super) pod: Option<Pod>,
+    /// That pod is the one that is there.
+    pub(super) same: bool,
+}
+
+/// A request that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Flight {
+    /// Of a pod with this policy, which is told that so much of the budget is used.
+    Create(Again, u8),
+    Delete,
+    Stop,
+}
+
+/// What became of the annotation that holds the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kept {
+    /// It is as the operator wrote it.
+    Own,
+    /// A user replaced the object without it.
+    Lost,
+    /// The object is a copy: it has the record of the one that it was copied from.
+    OfAnother,
+}
+
+/// What really happened, whatever is written about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Truth {
+    /// Ends that the user has to answer for, up to one more than the limit.
+    pub(super) failures: u8,
+    /// One that no restart may follow.
+    pub(super) fatal: bool,
+    /// Replacements that followed such ends, up to one more than the limit.
+    pub(super) paid: u8,
 }
 
 /// One state. The engine's whole input follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
-    suspend: bool,
+    pub(super) suspend: bool,
     /// The spec is invalid.
-    broken: bool,
+    pub(super) broken: bool,
+    /// The job has one worker less.
+    pub(super) scaled: bool,
+    /// Nothing was ever restarted or replaced.
+    pub(super) fresh: bool,
+    pub(super) record: Kept,
     /// Number of the list of conditions.
-    conditions: u16,
-    started: bool,
-    restarts: u8,
+    pub(super) conditions: u16,
+    pub(super) started: bool,
+    pub(super) restarts: u8,
+    pub(super) truth: Truth,
     /// As many as the job has; the rest stay as they are.
-    replicas: [Replica; REPLICAS as usize],
-}
-
-/// What the operator made of a state, and what is wrong with that.
-pub(super) struct Planned {
-    pub(super) state: State,
-    /// It wants to look again later, even if nothing happens.
-    pub(super) waits: bool,
-    pub(super) wrong: Vec<String>,
-}
-
-impl Job {
-    /// A job of that shape, if it is one that may run.
-    pub(super) fn new(
-        kind: &'static Kind,
-        shape: &[(&str, u32)],
-        restart: &str,
-        detail: Detail,
-    ) -> Option<Self> {
-        let catalog = Catalog::default();
-        let container = catalog.framework(kind.framework)?.facts().container;
-        let template = json!({ "spec": { "containers": [{ "name": container, "image": "i" }] } });
-        let specs: Map<String, Value> = shape
-            .iter()
-            .map(|(role, n)| {
-                ((*role).into(), json!({ "replicas": n, "restartPolicy": restart, "template": template }))
-            })
-            .collect();
-        let policy = json!({
-            "activeDeadlineSeconds": detail.trouble.then_some(50),
-            "backoffLimit": detail.limit,
-        });
-        let manifest = json!({
-            "metadata": { "name": "j", "namespace": "n", "uid": "u", "resourceVersion": "1" },
-            "spec": { "runPolicy": policy, kind.replica_specs: specs },
-        });
-        let Decoded { mut job, framework, errors } =
-            decode(&catalog, kind, &manifest).unwrap_or_else(|bad| panic!("{}", bad.error));
-        if !errors.is_empty() || decider(framework.facts(), &job).is_none() {
-            return None;
-        }
-        job.has_record = true;
-        job.record.attempt = 1;
-        for slot in job.slots().map(|slot| (slot.role.name.clone(), slot.index)).collect::<Vec<_>>() {
-            job.record.raise(&slot.0, slot.1, 1);
-        }
-        let options = Options::default();
-        let around = Around { job: &job, running: &[], options: &options };
-        let extras = framework.extras(around).iter().map(ExtraView::granted).collect();
-        Some(Self { view: job, framework, extras, options, lists: vec![Vec::new()], detail })
-    }
-
-    /// How the conditions of a state read: `Created Running=False Succeeded`. Whether the spec can be read is no place
-    /// in a job's life, and left out.
-    pub(super) fn shape(&self, state: &State) -> String {
-        let name = |c: &Condition| {
-            if c.status == "True" { c.type_.clone() } else { format!("{}=False", c.type_) }
-        };
-        let life = self.list(state).iter().filter(|c| c.type_ != types::INVALID_SPEC);
-        life.map(name).collect::<Vec<_>>().join(" ")
-    }
-
-    fn list(&self, state: &State) -> &[Condition] {
-        &self.lists[usize::from(state.conditions)]
-    }
-
-    fn is_over(&self, state: &State) -> bool {
-        let end = |c: &Condition| [types::SUCCEEDED, types::FAILED].contains(&&*c.type_);
-        self.list(state).iter().any(end)
-    }
-
-    /// The number of a list of conditions. Messages and times are no part of it: nothing is decided by them.
-    fn number(&mut self, list: &[Condition]) -> u16 {
-        let same = |a: &Condition, b: &Condition| {
-            (&a.type_, &a.status, &a.reason) == (&b.type_, &b.status, &b.reason)
-        };
-        let equal = |known: &Vec<Condition>| {
-            known.len() == list.len() && known.iter().zip(list).all(|(a, b)| same(a, b))
-        };
-        let number = self.lists.iter().position(equal).unwrap_or_else(|| {
-            self.lists.push(list.to_vec());
-            self.lists.len() - 1
-        });
-        u16::try_from(number).unwrap()
-    }
-
-    /// The job as the engine is shown it.
-    fn seen(&self, state: &State) -> JobView {
-        let early = stamp(Timestamp::from_second(EARLY).unwrap());
-        let mut job = self.view.clone();
-        job.policy.suspend = state.suspend;
-        job.status.conditions = self.list(state).to_vec();
-        job.status.start_time = state.started.then(|| early.clone());
-        job.status.completion_time = is_finished(&job.status).then_some(early);
-        job.record.restarts = state.restarts.into();
-        for (slot, _) in self.view.slots().zip(&state.replicas).filter(|(_, replica)| replica.finished) {
-            job.record.finish(&slot.role.name, slot.index);
-        }
-        job
-    }
-
-    fn plan(&self, job: &JobView, pods: &[PodView], broken: bool, now: Timestamp) -> Plan {
-        let seen = Seen {
-            job,
-            pods,
-            services: &[],
-            extras: &self.extras,
-            ports: None,
-            failures: &[],
-            tail: None,
-            priorities: &Priorities::default(),
-            options: &self.options,
-            now,
-        };
-        if broken {
-            let errors = [FieldError::required("spec.x", "must be there")];
-            return plan_broken(self.framework, &seen, &errors);
-        }
-        plan(self.framework, &seen)
-    }
+    pub(super) replicas: [Replica; REPLICAS as usize],
 }
 
 impl State {
     /// A job nobody has looked at.
-    pub(super) fn start() -> Self {
-        let broken = false;
+    pub(super) fn start(job: &Job) -> Self {
         Self {
             suspend: false,
-            broken,
+            broken: false,
+            scaled: false,
+            fresh: job.detail.search,
+            record: Kept::Own,
             conditions: 0,
             started: false,
             restarts: 0,
+            truth: Truth::default(),
             replicas: Default::default(),
         }
     }
 
+    /// Attempt of the job and incarnation of its replicas.
+    pub(super) fn base(&self) -> (u32, u32) {
+        if self.fresh { (0, 0) } else { USED }
+    }
+
+    pub(super) fn is_over(&self, job: &Job) -> bool {
+        let end = |type_: &str| [types::SUCCEEDED, types::FAILED].contains(&type_);
+        job.list(self.conditions).iter().any(|c| end(&c.type_))
+    }
+
+    /// How many replicas the spec asks for now.
+    pub(super) fn wanted(&self, job: &Job) -> usize {
+        usize::try_from(self.spec(job).total_replicas()).unwrap()
+    }
+
+    /// The spec as it is now.
+    pub(super) fn spec<'a>(&self, job: &'a Job) -> &'a JobView {
+        job.smaller.as_ref().filter(|_| self.scaled).unwrap_or(&job.view)
+    }
+
+    /// True while requests of the operator are on their way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.replicas.iter().any(|replica| replica.flight.is_some())
+    }
+
     /// Everything that users, kubelets and Kubernetes may do next.
-    pub(super) fn by_the_world(&self, job: &Job) -> Vec<Self> {
+    pub(super) fn by_the_world(&self, job: &Job) -> Vec<Step> {
         let mut next = Vec::new();
-        if job.detail.suspends {
-            next.push(Self { suspend: !self.suspend, ..*self });
+        let mut push = |what: Move, fault: bool, state: Self| next.push(Step { what, fault, state });
+        if job.detail.suspends || job.detail.search {
+            push(Move::Suspend, !self.suspend, Self { suspend: !self.suspend, ..*self });
         }
-        if job.detail.edits {
-            next.push(Self { broken: !self.broken, ..*self });
+        if job.detail.edits || job.detail.search {
+            push(Move::Break, !self.broken, Self { broken: !self.broken, ..*self });
         }
-        for (i, slot) in job.view.slots().enumerate() {
-            let Some(pod) = self.replicas[i].pod else { continue };
-            for after in pod.next(slot.role.restart.of_pod(), job.detail) {
+        if job.smaller.is_some() {
+            push(Move::Scale, !self.scaled, Self { scaled: !self.scaled, ..*self });
+        }
+        for place in 0..job.view.slots().count() {
+            let Some(pod) = self.replicas[place].pod else { continue };
+            for chance in pod.next(job.detail) {
                 let mut state = *self;
-                state.replicas[i].pod = after;
-                next.push(state);
+                state.happens(job, place, chance.pod);
+                push(Move::Pod(place, chance.pod), chance.fault, state);
             }
         }
-        next.iter_mut().for_each(|state| state.settle(job));
+        if job.detail.search {
+            self.misfortunes(job, &mut push);
+        }
+        next.iter_mut().for_each(|step| step.state.settle(job));
         next
     }
 
-    /// What the operator makes of it.
-    pub(super) fn by_the_operator(&self, job: &mut Job, late: bool) -> Planned {
-        let seen = job.seen(self);
-        let container = job.framework.facts().container;
-        let pods: Vec<PodView> = (job.view.slots().zip(&self.replicas))
-            .filter_map(|(slot, replica)| Some(replica.pod?.view(&job.view, slot, container)))
-            .collect();
-        let now = Timestamp::from_second(if late { LATE } else { EARLY }).unwrap();
-        let plan = job.plan(&seen, &pods, self.broken, now);
-        let status = plan.status.as_ref().unwrap_or(&seen.status);
-        let mut wrong = self.wrong(&seen, status, &plan);
-        let mut state = *self;
-        if let Some(record) = &plan.record {
-            state.remember(job, record);
+    /// What only a search looks at: caches that are behind, requests that are slow or lost, records that are.
+    fn misfortunes(&self, job: &Job, push: &mut impl FnMut(Move, bool, Self)) {
+        let places = 0..job.view.slots().count();
+        if self.replicas.iter().all(|replica| replica.cached.is_none()) {
+            let mut state = *self;
+            for replica in &mut state.replicas[places.clone()] {
+                replica.cached = Some(Cached { pod: replica.pod, same: true });
+            }
+            push(Move::Lag, true, state);
         }
-        state.started = status.start_time.is_some();
-        state.conditions = job.number(&status.conditions);
-        wrong.extend(plan.actions.iter().filter_map(|action| state.carry_out(job, action)));
-        state.settle(job);
-        for text in &mut wrong {
-            *text = format!("{text}, from [{}] {self:?}", job.shape(self));
+        for place in places {
+            let replica = &self.replicas[place];
+            if replica.cached.is_some() {
+                let mut state = *self;
+                state.replicas[place].cached = None;
+                push(Move::CatchUp(place), false, state);
+            }
+            if replica.flight.is_some() {
+                let mut state = *self;
+                state.arrive(job, place);
+                push(Move::Arrive(place), false, state);
+            }
         }
-        Planned { state, waits: plan.wake.is_some(), wrong }
+        if self.is_busy() {
+            let mut state = *self;
+            state.replicas.iter_mut().for_each(|replica| replica.flight = None);
+            push(Move::Crash, false, state);
+        }
+        if self.record == Kept::Own && self.conditions > 0 {
+            push(Move::LoseRecord, true, self.without_record());
+            push(Move::Copy, true, self.copied());
+        }
+    }
+
+    /// The object was replaced by one without annotations. What pods know of the budget stays known.
+    fn without_record(&self) -> Self {
+        let mut state = Self { record: Kept::Lost, restarts: 0, ..*self };
+        let told = self.replicas.iter().filter_map(|replica| replica.pod).map(|pod| pod.used);
+        state.truth.paid = state.truth.paid.min(told.max().unwrap_or(0));
+        state.replicas.iter_mut().for_each(|replica| replica.finished = false);
+        state.fresh |= self.replicas.iter().all(|replica| replica.pod.is_none());
+        // What is left of an earlier attempt looks like a replica that somebody deletes: only the record could tell.
+        let left = self.replicas.iter().filter_map(|replica| replica.pod).any(|pod| pod.age != Age::Current);
+        state.truth.fatal |= left;
+        state
+    }
+
+    /// A new job was made from this one's manifest, annotations and all. It has no pods and no past.
+    fn copied(&self) -> Self {
+        let mut state = Self {
+            record: Kept::OfAnother,
+            fresh: true,
+            conditions: 0,
+            started: false,
+            truth: Truth::default(),
+            ..*self
+        };
+        for replica in &mut state.replicas {
+            *replica = Replica { finished: replica.finished, ..Replica::default() };
+        }
+        state
+    }
+
+    /// The pod of a replica goes on, or goes.
+    pub(super) fn happens(&mut self, job: &Job, place: usize, after: Option<Pod>) {
+        let replica = &mut self.replicas[place];
+        let Some(before) = std::mem::replace(&mut replica.pod, after) else { return };
+        let Some(pod) = after else {
+            if let Some(cached) = &mut replica.cached {
+                cached.same = false;
+            }
+            return;
+        };
+        let policy = job.restart(place);
+        let ended = before.life != pod.life && (pod.is_over() || pod.life == Life::Down);
+        if pod.life == Life::Succeeded && ended && pod.asked == Asked::Never && pod.age == Age::Current {
+            replica.worked = true;
+        }
+        // `Always` starts a program again whatever its end was, and that is a restart like any other.
+        let again = policy == RestartPolicy::Always && pod.life == Life::Succeeded;
+        let own = (matches!(pod.life, Life::Failed(_) | Life::Down) || again) && pod.asked == Asked::Never;
+        if ended && own {
+            self.truth.failures = (self.truth.failures + 1).min(job.detail.most_restarts());
+            self.truth.fatal |= policy == RestartPolicy::ExitCode && pod.life == Life::Failed(1);
+        }
+        // A replica that may not be restarted fails its job by any end but success.
+        let hurt = pod.is_over() && pod.life != Life::Succeeded || pod.asked != before.asked;
+        self.truth.fatal |= policy == RestartPolicy::Never && hurt;
+    }
+
+    /// A request of the operator's arrives.
+    pub(super) fn arrive(&mut self, job: &Job, place: usize) {
+        let replica = &mut self.replicas[place];
+        let Some(flight) = replica.flight.take() else { return };
+        match (flight, &mut replica.pod) {
+            (Flight::Create(again, used), None) => {
+                replica.pod = Some(Pod { used, again, ..Pod::NEW });
+                // The answer to a request goes into the cache.
+                replica.cached = None;
+            }
+            (Flight::Create(..), Some(_)) => replica.cached = None,
+            (Flight::Delete, Some(pod)) => {
+                let mut asked = *pod;
+                asked.ask();
+                // Whatever the operator does to a pod is no failure of the job's.
+                let fatal = self.truth.fatal;
+                self.happens(job, place, Some(asked));
+                self.truth.fatal = fatal;
+            }
+            (Flight::Stop, Some(pod)) => pod.stopped = true,
+            (Flight::Delete | Flight::Stop, None) => {}
+        }
     }
 
     /// Takes over a record: numbers that were raised make pods of the past.
-    fn remember(&mut self, job: &Job, record: &Record) {
-        let anew = record.attempt > job.view.record.attempt;
-        self.restarts = u8::try_from(record.restarts).unwrap();
-        for (slot, replica) in job.view.slots().zip(&mut self.replicas) {
+    pub(super) fn remember(&mut self, job: &Job, record: &Record) {
+        let base = self.base();
+        let anew = record.attempt > base.0;
+        self.restarts = u8::try_from(record.restarts.min(u32::from(u8::MAX))).unwrap();
+        self.record = Kept::Own;
+        self.fresh = record.attempt == 0 && record.replaced.values().flatten().all(|(_, n)| *n == 0);
+        let mut paid = 0;
+        // Nothing is paid for what the user does not want any more.
+        let wanted = if self.suspend { 0 } else { self.wanted(job) };
+        for (place, (slot, replica)) in job.view.slots().zip(&mut self.replicas).enumerate() {
             let (role, index) = (&slot.role.name, slot.index);
-            let replaced = record.incarnation(role, index) > job.view.record.incarnation(role, index);
-            replica.finished = record.is_finished(role, index);
-            if let Some(pod) = &mut replica.pod {
-                match pod.age {
-                    _ if anew => pod.age = Age::Past,
-                    Age::Current if replaced => pod.age = Age::Replaced,
-                    Age::Current | Age::Replaced | Age::Past => {}
+            let incarnation = record.incarnation(role, index);
+            let age = |pod: &Pod| {
+                let (attempt, own) = pod.numbers(base);
+                if attempt < record.attempt {
+                    Age::Past
+                } else if own < incarnation {
+                    Age::Replaced
+                } else {
+                    Age::Current
                 }
+            };
+            replica.finished = record.is_finished(role, index);
+            let seen = replica.cached.map_or(replica.pod, |cached| cached.pod);
+            let failed = seen.filter(|pod| pod.age == Age::Current && pod.failed_by_itself());
+            paid += u8::from(place < wanted && failed.is_some_and(|pod| age(&pod) != Age::Current));
+            let replaced =
+                replica.pod.is_some_and(|pod| pod.age == Age::Current && age(&pod) != Age::Current);
+            if anew || (replaced && !replica.pod.is_some_and(Pod::worked)) {
+                replica.worked = false;
             }
-        }
-    }
-
-    /// Carries out an action of a plan, as far as it is about pods; says what is wrong with it.
-    fn carry_out(&mut self, job: &Job, action: &Action) -> Option<String> {
-        let name = match action {
-            Action::Create(child) if *child.what == Resource::POD => &child.name,
-            Action::Delete { what, name, .. } if **what == Resource::POD => name,
-            _ => return None,
-        };
-        let place = job.view.slots().position(|slot| slot.child_name(&job.view) == *name).unwrap();
-        let replica = &mut self.replicas[place];
-        match (action, &mut replica.pod) {
-            (Action::Create(_), Some(_)) => return Some(format!("{name} is created twice")),
-            (Action::Create(_), None) if replica.finished => {
-                return Some(format!("{name} is created after it has succeeded"));
+            let cached = replica.cached.as_mut().and_then(|cached| cached.pod.as_mut());
+            for pod in replica.pod.as_mut().into_iter().chain(cached) {
+                pod.age = age(pod);
             }
-            (Action::Create(_), None) => replica.pod = Some(Pod::NEW),
-            (_, Some(pod)) => pod.ask(),
-            (_, None) => return Some(format!("{name} is deleted and is not there")),
+            // A record that was lost may make a pod of the past the current one again.
+            replica.worked |= replica.pod.is_some_and(|pod| pod.age == Age::Current && pod.worked());
         }
-        None
-    }
-
-    /// What must never be planned.
-    fn wrong(&self, seen: &JobView, status: &JobStatus, plan: &Plan) -> Vec<String> {
-        let mut wrong = Vec::new();
-        let creates = |a: &Action| matches!(a, Action::Create(child) if *child.what == Resource::POD);
-        if is_finished(&seen.status)
-            && (plan.status.is_some() || plan.record.is_some() || plan.actions.iter().any(creates))
-        {
-            wrong.push(format!("an end is not the end: {plan:?}"));
-        }
-        let runs = |pod: Pod| matches!(pod.life, Life::Running | Life::Down) && pod.asked == Asked::Never;
-        if is_true(status, types::RUNNING) && !self.replicas.iter().filter_map(|r| r.pod).any(runs) {
-            wrong.push("Running without a pod that runs".into());
-        }
-        if is_true(status, types::INVALID_SPEC) && (!self.broken || is_finished(status)) {
-            wrong.push("InvalidSpec where the spec is valid, or where the job has failed for it".into());
-        }
-        wrong
+        let paid = if anew { paid.min(1) } else { paid };
+        self.truth.paid = (self.truth.paid + paid).min(job.detail.most_restarts());
     }
 
     /// Leaves out what makes no difference, and puts the rest in an order: what differs only in that is one state.
-    fn settle(&mut self, job: &Job) {
+    pub(super) fn settle(&mut self, job: &Job) {
         self.restarts = self.restarts.min(job.detail.most_restarts());
-        let over = job.is_over(self);
+        let over = self.is_over(job);
         if over {
-            (self.restarts, self.suspend, self.broken, self.started) = (0, false, false, true);
+            (self.suspend, self.broken, self.started, self.truth) = (false, false, true, Truth::default());
+        }
+        if over && !job.detail.search {
+            self.restarts = 0;
         }
         for replica in &mut self.replicas {
-            replica.finished &= !over;
-            if let Some(pod) = &mut replica.pod {
-                pod.settle();
+            replica.finished &= !over || job.detail.search;
+            replica.worked &= !over && job.detail.search;
+            let cached = replica.cached.as_mut().and_then(|cached| cached.pod.as_mut());
+            for pod in replica.pod.as_mut().into_iter().chain(cached) {
+                pod.settle(job.detail);
             }
         }
-        // The first replica of a role may be special; the others are alike.
+        // The first replica of a role may be special; the others are alike. When the job was scaled, the last one is one
+        // that nobody asks for.
         let mut first = 0;
         for role in &job.view.roles {
             let end = first + role.replicas as usize;
-            self.replicas[(first + 1).min(end)..end].sort_unstable();
+            let last = end.min(self.wanted(job)).max(first);
+            self.replicas[(first + 1).min(last)..last].sort_unstable();
             first = end;
         }
     }
