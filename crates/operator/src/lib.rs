@@ -77,7 +77,7 @@ mod wire;
 pub use connect::{Connections, connect};
 pub use counts::JobCounts;
 pub use health::{Health, SourceState, Stats};
-pub use look::{Look, look};
+pub use look::{Controller, Kin, Look, look, read_pod, read_service};
 pub use operator::{Error, Operator};
 pub use options::{Clock, Effort, Options, Rate, Watching, system_clock};
 pub use trainyard_core as core;

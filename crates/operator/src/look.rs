@@ -3,6 +3,8 @@
 //! Commands and pages ask this. They read the objects themselves, because they show more of them than decisions
 //! need; what the objects mean is read here, by the code the operator itself reads with.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use trainyard_api::JobStatus;
@@ -14,7 +16,8 @@ use trainyard_core::{
     Seen, ServiceView, decode, plan,
 };
 
-use crate::{pod_wire, wire};
+use crate::pod_wire;
+use crate::wire::{self, Meta, Owner};
 
 /// What a job is and what becomes of it.
 pub struct Look {
@@ -26,16 +29,48 @@ pub struct Look {
     pub plan: Plan,
 }
 
-/// Looks at a job. `children` are pods and services; they may be more than the job's own: only what it controls is counted.
-pub fn look(
-    catalog: &Catalog,
-    kind: &'static Kind,
-    job: &Value,
-    children: (&[Value], &[Value]),
-    now: Timestamp,
-) -> Look {
-    let uid = job.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
-    let (pods, services) = (pods_of(catalog, uid, children.0), services_of(catalog, uid, children.1));
+/// The children of a job, as plans see them.
+#[derive(Clone, Debug, Default)]
+pub struct Kin {
+    /// Its pods.
+    pub pods: Vec<PodView>,
+    /// Its services.
+    pub services: Vec<ServiceView>,
+}
+
+/// The job that controls an object.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    /// Its kind.
+    pub kind: &'static Kind,
+    /// Its namespace, and the object's.
+    pub namespace: Arc<str>,
+    /// Its identity.
+    pub uid: Box<str>,
+}
+
+impl Controller {
+    fn of(catalog: &Catalog, meta: &Meta) -> Option<Self> {
+        let Owner { uid, key } = meta.owner(catalog.kinds)?;
+        Some(Self { kind: key.kind(), namespace: key.namespace, uid })
+    }
+}
+
+/// Reads the JSON of a pod; nothing if no job controls it.
+pub fn read_pod(catalog: &Catalog, json: &str) -> Option<(Controller, PodView)> {
+    let (meta, view) = pod_wire::pod(json, catalog.kinds).ok()?;
+    Some((Controller::of(catalog, &meta)?, view))
+}
+
+/// Reads the JSON of a service; nothing if no job controls it.
+pub fn read_service(catalog: &Catalog, json: &str) -> Option<(Controller, ServiceView)> {
+    let (meta, view) = wire::service(json).ok()?;
+    Some((Controller::of(catalog, &meta)?, view))
+}
+
+/// Looks at a job and its children.
+pub fn look(catalog: &Catalog, kind: &'static Kind, job: &Value, kin: Kin, now: Timestamp) -> Look {
+    let Kin { pods, services } = kin;
     let invalid = |status: &JobStatus, managed_elsewhere: bool, errors: &[FieldError]| {
         let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
@@ -99,18 +134,6 @@ fn plan_decoded(decoded: &Decoded, pods: &[PodView], services: &[ServiceView], n
     }
 }
 
-fn pods_of(catalog: &Catalog, uid: &str, objects: &[Value]) -> Vec<PodView> {
-    let read = objects.iter().filter_map(|object| pod_wire::pod(&object.to_string(), catalog.kinds).ok());
-    let own = read.filter(|(meta, _)| meta.owner(catalog.kinds).is_some_and(|owner| &*owner.uid == uid));
-    own.map(|(_, view)| view).collect()
-}
-
-fn services_of(catalog: &Catalog, uid: &str, objects: &[Value]) -> Vec<ServiceView> {
-    let read = objects.iter().filter_map(|object| wire::service(&object.to_string()).ok());
-    let own = read.filter(|(meta, _)| meta.owner(catalog.kinds).is_some_and(|owner| &*owner.uid == uid));
-    own.map(|(_, view)| view).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -129,13 +152,11 @@ mod tests {
     }
 
     fn looked(job: &Value, pods: &[Value]) -> Look {
-        look(
-            &Catalog::default(),
-            Catalog::default().kind("PyTorchJob").unwrap(),
-            job,
-            (pods, &[]),
-            Timestamp::UNIX_EPOCH,
-        )
+        let catalog = Catalog::default();
+        let own = pods.iter().filter_map(|pod| read_pod(&catalog, &pod.to_string()));
+        let own = own.filter(|(controller, _)| &*controller.uid == "u").map(|(_, view)| view);
+        let kin = Kin { pods: own.collect(), services: Vec::new() };
+        look(&catalog, catalog.kind("PyTorchJob").unwrap(), job, kin, Timestamp::UNIX_EPOCH)
     }
 
     #[test]

@@ -25,9 +25,6 @@ use crate::shell::Shell;
 use crate::sinks::{ChildSink, EXTRAS, JobSink, PODS, SERVICES};
 use crate::watch::{Follower, Sink, Source};
 
-/// What is under way at the end gets this long to finish.
-const FAREWELL: Duration = Duration::from_secs(10);
-
 /// Between two looks at whether watches are heard of.
 const LOOK_AFTER_WATCHES: Duration = Duration::from_secs(10);
 
@@ -93,7 +90,7 @@ impl Operator {
         watches.abort_all();
         while watches.join_next().await.is_some() {}
         shell.events.close();
-        if timeout(FAREWELL, posting.join_next()).await.is_err() {
+        if timeout(shell.options.effort.farewell, posting.join_next()).await.is_err() {
             info!("some events were not posted in time");
         }
         info!("the operator has stopped");
@@ -212,7 +209,7 @@ async fn dispatch(shell: &Arc<Shell>, shutdown: &CancellationToken) {
         }
     }
     let rest = async { while running.join_next().await.is_some() {} };
-    if timeout(FAREWELL, rest).await.is_err() {
+    if timeout(shell.options.effort.farewell, rest).await.is_err() {
         running.abort_all();
     }
 }

@@ -65,6 +65,8 @@ pub struct Effort {
     pub longest_retry: Duration,
     /// Events that may wait to be posted. Beyond that they are dropped and counted.
     pub events: usize,
+    /// What is under way when the operator is stopped gets this long to finish, and events that wait as long again.
+    pub farewell: Duration,
 }
 
 /// So many requests in a second.
@@ -128,6 +130,7 @@ impl Default for Effort {
             first_retry: Duration::from_millis(100),
             longest_retry: Duration::from_secs(60),
             events: 4096,
+            farewell: Duration::from_secs(10),
         }
     }
 }

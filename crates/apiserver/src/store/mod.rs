@@ -57,6 +57,18 @@ struct Shared {
     backend: Box<dyn Backend>,
 }
 
+impl Drop for Shared {
+    /// Frees the objects on a thread that nobody waits for: a process that ends has no use for their memory, and there
+    /// may be millions. The backend is closed here, as ever.
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (tables, head) = (std::mem::take(&mut state.tables), std::mem::take(&mut state.head));
+        let freeing = std::thread::Builder::new().name("free".into()).spawn(move || drop((tables, head)));
+        // Without a thread they were freed by the attempt.
+        drop(freeing);
+    }
+}
+
 /// Counts, for health pages and tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {

@@ -1,20 +1,20 @@
 //! The server as the commands see it: verbs on paths, JSON as it comes, and errors that say what to do.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::anyhow;
 use futures::AsyncBufReadExt as _;
 use futures::io::AsyncBufRead;
 use http::{Method, Request};
-use serde_json::{Value, json};
+use serde_json::Value;
 use trainyard_core::{Catalog, Kind};
 
 use super::fields::{items, text};
-use super::resource::{Resource, encode, root};
+use super::pages::{Listed, Pages};
+use super::resource::{Resource, root};
 use crate::connect::Connection;
-
-/// Objects per page of a list.
-const PAGE: u32 = 500;
 
 /// The options of every command that talks to a server.
 #[derive(clap::Args, Clone)]
@@ -36,7 +36,8 @@ impl Reach {
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = kube::Client::try_from(config)?;
         let catalog = Catalog::default();
-        Ok(Cluster { client, url, namespace, chosen: self.namespace.is_some(), catalog })
+        let served = Arc::default();
+        Ok(Cluster { client, url, namespace, chosen: self.namespace.is_some(), catalog, served })
     }
 }
 
@@ -51,6 +52,8 @@ pub(crate) struct Cluster {
     pub(crate) chosen: bool,
     /// The job kinds this binary knows.
     pub(crate) catalog: Catalog,
+    /// What the server serves, as far as it was asked: a command about many objects asks once.
+    served: Arc<Mutex<BTreeMap<String, Arc<Value>>>>,
 }
 
 /// The lines of a stream.
@@ -68,7 +71,27 @@ impl Lines {
     }
 }
 
+#[cfg(test)]
 impl Cluster {
+    /// A server behind a client, for tests.
+    pub(crate) fn of(client: kube::Client, namespace: &str) -> Self {
+        Self {
+            client,
+            url: "http://test".into(),
+            namespace: namespace.into(),
+            chosen: false,
+            catalog: Catalog::default(),
+            served: Arc::default(),
+        }
+    }
+}
+
+impl Cluster {
+    /// What sends the requests.
+    pub(crate) fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
     /// Reads an object; nothing if there is none.
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
         match self.send(Method::GET, path, None).await {
@@ -78,24 +101,18 @@ impl Cluster {
         }
     }
 
-    /// All objects of a resource that a label selector selects, page by page.
+    /// All objects of a resource that a label selector selects. For lists that are shown as a whole; [`Pages`] holds none.
     pub(crate) async fn list(
         &self,
         resource: &Resource,
         namespace: Option<&str>,
         selector: &str,
     ) -> anyhow::Result<Vec<Value>> {
-        let base =
-            format!("{}?limit={PAGE}&labelSelector={}", resource.collection(namespace), encode(selector));
-        let (mut all, mut path) = (Vec::new(), base.clone());
-        loop {
-            let mut page = self.send(Method::GET, &path, None).await.map_err(|error| self.explain(error))?;
-            if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
-                all.extend(found);
-            }
-            match text(&page, "/metadata/continue") {
-                "" => break,
-                token => path = format!("{base}&continue={}", encode(token)),
+        let mut pages = Pages::of(self, Listed { resource, namespace, selector });
+        let mut all: Vec<Value> = Vec::new();
+        while let Some(page) = pages.next().await? {
+            for object in page {
+                all.push(serde_json::from_str(object.get())?);
             }
         }
         for object in &mut all {
@@ -166,8 +183,19 @@ impl Cluster {
 
     /// The resources of one API version; none if the server does not serve it.
     pub(crate) async fn served(&self, group: &str, version: &str) -> anyhow::Result<Vec<Resource>> {
-        let list = self.get(&root(group, version)).await?;
+        let list = self.discovered(&root(group, version)).await?;
         Ok(list.map(|list| Resource::read(group, version, &list)).unwrap_or_default())
+    }
+
+    /// A document of the server's discovery, read once.
+    async fn discovered(&self, path: &str) -> anyhow::Result<Option<Arc<Value>>> {
+        let known = || self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(document) = known().get(path) {
+            return Ok(Some(Arc::clone(document)));
+        }
+        let Some(document) = self.get(path).await?.map(Arc::new) else { return Ok(None) };
+        known().insert(path.to_owned(), Arc::clone(&document));
+        Ok(Some(document))
     }
 
     /// The job kinds of the catalogue that the server serves.
@@ -199,7 +227,7 @@ impl Cluster {
         if let Some(found) = pick(core.clone()) {
             return Ok(found);
         }
-        let groups = self.get("/apis").await?.unwrap_or(json!({}));
+        let groups = self.discovered("/apis").await?.unwrap_or_default();
         let mut ours: Vec<(&str, &str)> =
             self.catalog.kinds.iter().map(|kind| (kind.group, kind.version)).collect();
         ours.dedup();
@@ -229,7 +257,7 @@ fn is(kind: &Kind, resource: &Resource) -> bool {
 }
 
 /// Items of a list do not say what they are, on most servers.
-fn name_kind(object: &mut Value, resource: &Resource) {
+pub(crate) fn name_kind(object: &mut Value, resource: &Resource) {
     let version = match resource.group.as_str() {
         "" => resource.version.clone(),
         group => format!("{group}/{}", resource.version),

@@ -1,5 +1,6 @@
 //! `trainyard delete`: objects of any kind, by name or by manifest.
 
+use std::collections::VecDeque;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::cluster::{Cluster, Reach, code};
 use super::fields::{name, text, uid};
 use super::resource::Resource;
-use super::target::{find, leading_kind, lookup, parse};
+use super::target::{Named, absent, leading_kind, lookup, parse};
 use super::until::{Followed, until};
 use super::{apply, fields};
 use crate::check::Errors;
@@ -73,7 +74,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     for (Doomed { resource, namespace, name }, doomed) in going.iter().filter(|_| args.wait) {
         // One with the same name may already have taken its place.
-        let gone = |object: Option<&Value>| object.is_none_or(|object| uid(object) != doomed).then_some(());
+        let other = |object: &Value| !doomed.is_empty() && uid(object) != doomed;
+        let gone = |object: Option<&Value>| object.is_none_or(other).then_some(());
         until(&cluster, Followed { resource, namespace, name }, gone).await?;
     }
     Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -84,18 +86,22 @@ async fn named(cluster: &Cluster, args: &Args) -> anyhow::Result<Vec<Doomed>> {
         Some(word) => cluster.resource(word).await.is_ok(),
         None => false,
     };
+    let named = parse(&args.what, kind_first)?;
+    let bare: Vec<Named<'_>> = named.iter().copied().filter(|named| named.kind.is_none()).collect();
+    let mut jobs = VecDeque::new();
+    let kinds = if bare.is_empty() { Vec::new() } else { cluster.job_kinds().await? };
+    if !bare.is_empty() {
+        jobs.extend(lookup(cluster, &kinds, &bare).await?);
+    }
     let mut doomed = Vec::new();
-    for named in parse(&args.what, kind_first)? {
+    for named in named {
         let resource = match named.kind {
             Some(word) => cluster.resource(word).await?,
-            None => {
-                let kinds = cluster.job_kinds().await?;
-                match lookup(cluster, &kinds, named).await? {
-                    Some(job) => job.resource,
-                    None if args.ignore_not_found => continue,
-                    None => find(cluster, &kinds, named).await?.resource,
-                }
-            }
+            None => match jobs.pop_front().flatten() {
+                Some(job) => job.resource,
+                None if args.ignore_not_found => continue,
+                None => bail!(absent(cluster, &kinds, named).await?),
+            },
         };
         doomed.push(Doomed { resource, namespace: cluster.namespace.clone(), name: named.name.to_owned() });
     }
@@ -130,7 +136,6 @@ async fn written(cluster: &Cluster, args: &Args) -> anyhow::Result<Vec<Doomed>> 
 async fn delete(cluster: &Cluster, args: &Args, doomed: &Doomed) -> anyhow::Result<Option<String>> {
     let Doomed { resource, namespace, name } = doomed;
     let path = resource.object(namespace, name);
-    let Some(object) = cluster.get(&path).await? else { return Ok(None) };
     let policy = match args.cascade {
         Cascade::Background => "Background",
         Cascade::Foreground => "Foreground",
@@ -140,11 +145,13 @@ async fn delete(cluster: &Cluster, args: &Args, doomed: &Doomed) -> anyhow::Resu
     if let (Some(seconds), Some(map)) = (args.grace_period, options.as_object_mut()) {
         map.insert("gracePeriodSeconds".into(), seconds.into());
     }
-    match cluster.delete(&path, &options).await {
-        Ok(_) => {}
+    let answer = match cluster.delete(&path, &options).await {
+        Ok(answer) => answer,
         Err(error) if code(&error) == 404 => return Ok(None),
         Err(error) => return Err(cluster.explain(error)),
-    }
+    };
     crate::print(&format!("{} {name:?} deleted\n", resource.qualified()))?;
-    Ok(Some(text(&object, "/metadata/uid").to_owned()))
+    // The answer is the object if it is still there, or says what it was.
+    let uids = [text(&answer, "/details/uid"), text(&answer, "/metadata/uid")];
+    Ok(Some(uids.into_iter().find(|uid| !uid.is_empty()).unwrap_or_default().to_owned()))
 }

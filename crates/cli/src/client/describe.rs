@@ -26,10 +26,15 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cluster = args.reach.open().await?;
     let job = job(&cluster, &args.job).await?;
-    let family = Family::read(&cluster, &job).await?;
+    let mut pods: Vec<Value> = Vec::new();
+    let family = Family::read(&cluster, &job, |pod| {
+        pods.push(serde_json::from_str(pod)?);
+        Ok(())
+    })
+    .await?;
     let mut page = facts(&job, &family)?;
     section(&mut page, "Conditions", &conditions(&job.object))?;
-    section(&mut page, "Replicas", &replicas(&family))?;
+    section(&mut page, "Replicas", &replicas(&pods))?;
     first_failure(&mut page, &job.object)?;
     let why = family.why();
     if !why.is_empty() {
@@ -38,9 +43,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for line in why {
         writeln!(page, "  {}", plain(&line))?;
     }
-    let mut uids = vec![job.uid()];
-    uids.extend(family.pods.iter().map(uid));
-    match events::about(&cluster, job.namespace(), &uids).await? {
+    let uids = pods.iter().map(uid).chain([job.uid()]).collect();
+    match events::about(&cluster, job.namespace(), uids).await? {
         Some(table) => section(&mut page, "Events", &table)?,
         None => writeln!(page, "Events:      none")?,
     }
@@ -132,9 +136,9 @@ fn conditions(job: &Value) -> Table {
     table
 }
 
-fn replicas(family: &Family) -> Table {
+fn replicas(all: &[Value]) -> Table {
     let mut table = Table::new(&["REPLICA", "POD", "NODE", "STATE", "RESTARTS", "EXIT", "REASON"]);
-    for pod in &family.pods {
+    for pod in all {
         let (code, reason) = match pods::end(pod) {
             Some((code, reason, message)) => (code.to_string(), joined(&reason, &message)),
             None => ("-".to_owned(), String::new()),

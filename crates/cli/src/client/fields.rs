@@ -44,13 +44,6 @@ pub(crate) fn label<'a>(object: &'a Value, key: &str) -> &'a str {
     labels.and_then(|labels| labels.get(key)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The UID of the object that controls this one.
-pub(crate) fn owner(object: &Value) -> &str {
-    let owners = items(object, "/metadata/ownerReferences").iter();
-    let mut controllers = owners.filter(|owner| owner.get("controller") == Some(&Value::Bool(true)));
-    controllers.next().map(|owner| text(owner, "/uid")).unwrap_or_default()
-}
-
 /// The condition of that type, if its status is True.
 pub(crate) fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
     let mut all = items(object, "/status/conditions").iter();

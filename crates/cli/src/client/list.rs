@@ -1,5 +1,6 @@
 //! `trainyard list`: all jobs of all kinds, and why those that are not fine are not.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use serde_json::Value;
@@ -7,6 +8,7 @@ use trainyard_core::Kind;
 
 use super::cluster::{Cluster, Reach};
 use super::fields::{moment, number, state};
+use super::gather;
 use super::resource::Resource;
 use super::table::Table;
 use super::target::Job;
@@ -30,27 +32,19 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cluster = args.reach.open().await?;
     let space = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-    let families = families(&cluster, args.kind.as_deref(), space).await?;
+    let kinds = kinds(&cluster, args.kind.as_deref()).await?;
     let mut heads = vec!["KIND", "NAME", "STATE", "REPLICAS", "RESTARTS", "AGE", "WHY"];
     if args.all_namespaces {
         heads.insert(0, "NAMESPACE");
     }
+    let mut rows = BTreeMap::new();
+    gather::each(&cluster, &kinds, space, |job, family| {
+        let place = (job.namespace().to_owned(), job.kind.name, job.name().to_owned());
+        rows.insert(place, cells(args, job, family));
+    })
+    .await?;
     let mut table = Table::new(&heads);
-    for (job, family) in &families {
-        let mut cells = vec![
-            job.kind.name.to_owned(),
-            job.name().to_owned(),
-            state(&job.object).to_owned(),
-            replicas(job.kind, &job.object),
-            family.restarts().to_string(),
-            age(moment(&job.object, "/metadata/creationTimestamp"), now()),
-            short(family.why().first().map(String::as_str).unwrap_or_default()),
-        ];
-        if args.all_namespaces {
-            cells.insert(0, job.namespace().to_owned());
-        }
-        table.row(cells);
-    }
+    rows.into_values().for_each(|cells| table.row(cells));
     if table.is_empty() {
         let place = space.map_or_else(|| "any namespace".to_owned(), |space| format!("namespace {space}"));
         crate::complain(&format!("no jobs in {place}: create one with `trainyard apply -f FILE`"));
@@ -60,35 +54,33 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All jobs with their pods: one request per kind and two for the children of all.
-async fn families(
-    cluster: &Cluster,
-    kind: Option<&str>,
-    space: Option<&str>,
-) -> anyhow::Result<Vec<(Job, Family)>> {
-    let kinds = cluster.job_kinds().await?;
+fn cells(args: &Args, job: &Job, family: &Family) -> Vec<String> {
+    let mut cells = vec![
+        job.kind.name.to_owned(),
+        job.name().to_owned(),
+        state(&job.object).to_owned(),
+        replicas(job.kind, &job.object),
+        family.restarts().to_string(),
+        age(moment(&job.object, "/metadata/creationTimestamp"), now()),
+        short(family.why().first().map(String::as_str).unwrap_or_default()),
+    ];
+    if args.all_namespaces {
+        cells.insert(0, job.namespace().to_owned());
+    }
+    cells
+}
+
+/// The kinds that are meant: all of them, if none was said.
+async fn kinds(cluster: &Cluster, kind: Option<&str>) -> anyhow::Result<Vec<(&'static Kind, Resource)>> {
+    let mut kinds = cluster.job_kinds().await?;
     let known: Vec<&str> = kinds.iter().map(|(kind, _)| kind.name).collect();
     if let Some(word) = kind
         && !kinds.iter().any(|(_, resource)| resource.is_called(word))
     {
         anyhow::bail!("no job kind {word:?}: the server has {}", known.join(", "));
     }
-    let pods = cluster.list(&Resource::pods(), space, trainyard_api::labels::JOB_NAME).await?;
-    let services = Resource::core("services", "Service");
-    let services = cluster.list(&services, space, trainyard_api::labels::JOB_NAME).await?;
-    let mut found = Vec::new();
-    for (of, resource) in
-        kinds.iter().filter(|(_, resource)| kind.is_none_or(|word| resource.is_called(word)))
-    {
-        for object in cluster.list(resource, space, "").await? {
-            let job = Job { kind: of, resource: resource.clone(), object };
-            let family = Family::new(cluster, &job, (&pods, &services));
-            found.push((job, family));
-        }
-    }
-    let key = |job: &Job| (job.namespace().to_owned(), job.kind.name, job.name().to_owned());
-    found.sort_by_key(|(job, _)| key(job));
-    Ok(found)
+    kinds.retain(|(_, resource)| kind.is_none_or(|word| resource.is_called(word)));
+    Ok(kinds)
 }
 
 fn short(why: &str) -> String {

@@ -1,15 +1,20 @@
 //! How a user names things: `NAME`, `KIND/NAME` or `KIND NAME`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::bail;
 use serde_json::Value;
 use trainyard_core::Kind;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, name_kind};
 use super::fields::{name, namespace, uid};
+use super::pages::{self, Listed, Pages};
 use super::resource::Resource;
 
 /// How many names an error lists.
 const SHOWN: usize = 10;
+/// How many objects are asked for one by one. Beyond that, reading all of them takes less.
+const ASKED: usize = 32;
 
 /// A job on the server.
 #[derive(Clone)]
@@ -99,37 +104,80 @@ pub(crate) async fn job(cluster: &Cluster, words: &[String]) -> anyhow::Result<J
 pub(crate) async fn jobs(cluster: &Cluster, words: &[String]) -> anyhow::Result<Vec<Job>> {
     let kinds = cluster.job_kinds().await?;
     let is_kind = |word: &str| kinds.iter().any(|(_, resource)| resource.is_called(word));
+    let named = parse(words, leading_kind(words).is_some_and(is_kind))?;
     let mut found = Vec::new();
-    for named in parse(words, leading_kind(words).is_some_and(is_kind))? {
-        found.push(find(cluster, &kinds, named).await?);
+    for (named, job) in named.iter().zip(lookup(cluster, &kinds, &named).await?) {
+        match job {
+            Some(job) => found.push(job),
+            None => bail!(absent(cluster, &kinds, *named).await?),
+        }
     }
     Ok(found)
 }
 
 type Kinds = [(&'static Kind, Resource)];
 
-/// The job that a word names, which has to exist.
-pub(crate) async fn find(cluster: &Cluster, kinds: &Kinds, named: Named<'_>) -> anyhow::Result<Job> {
-    match lookup(cluster, kinds, named).await? {
-        Some(job) => Ok(job),
-        None => bail!(absent(cluster, &meant(kinds, named)?, named).await?),
-    }
-}
-
-/// The job that a word names, if it exists. A bare name is looked for among all kinds.
+/// The jobs that words name, each if it exists. A bare name is looked for among all kinds. Few are asked for one by one;
+/// for many the jobs of the namespace are read once.
 pub(crate) async fn lookup(
     cluster: &Cluster,
     kinds: &Kinds,
-    named: Named<'_>,
-) -> anyhow::Result<Option<Job>> {
-    let name = named.name;
-    let mut found = Vec::new();
-    for (kind, resource) in meant(kinds, named)? {
-        let path = resource.object(&cluster.namespace, name);
-        if let Some(object) = cluster.get(&path).await? {
-            found.push(Job { kind, resource: resource.clone(), object });
+    named: &[Named<'_>],
+) -> anyhow::Result<Vec<Option<Job>>> {
+    let meant = named.iter().map(|named| meant(kinds, *named)).collect::<anyhow::Result<Vec<_>>>()?;
+    if meant.iter().map(Vec::len).sum::<usize>() > ASKED {
+        return among_all(cluster, kinds, named).await;
+    }
+    let mut jobs = Vec::new();
+    for (named, meant) in named.iter().zip(meant) {
+        let mut found = Vec::new();
+        for (kind, resource) in meant {
+            let path = resource.object(&cluster.namespace, named.name);
+            if let Some(object) = cluster.get(&path).await? {
+                found.push(Job { kind, resource: resource.clone(), object });
+            }
+        }
+        jobs.push(only(named.name, found)?);
+    }
+    Ok(jobs)
+}
+
+async fn among_all(
+    cluster: &Cluster,
+    kinds: &Kinds,
+    named: &[Named<'_>],
+) -> anyhow::Result<Vec<Option<Job>>> {
+    let names: BTreeSet<&str> = named.iter().map(|named| named.name).collect();
+    let mut found: BTreeMap<String, Vec<Job>> = BTreeMap::new();
+    for (kind, resource) in kinds {
+        let is_meant = |named: &Named<'_>| named.kind.is_none_or(|word| resource.is_called(word));
+        if !named.iter().any(is_meant) {
+            continue;
+        }
+        let listed = Listed { resource, namespace: Some(&cluster.namespace), selector: "" };
+        let mut pages = Pages::of(cluster, listed);
+        while let Some(page) = pages.next().await? {
+            for json in page {
+                let mut object: Value = serde_json::from_str(json.get())?;
+                if names.contains(name(&object)) {
+                    name_kind(&mut object, resource);
+                    let job = Job { kind, resource: resource.clone(), object };
+                    found.entry(job.name().to_owned()).or_default().push(job);
+                }
+            }
         }
     }
+    let mut jobs = Vec::new();
+    for named in named {
+        let is_meant = |job: &&Job| named.kind.is_none_or(|word| job.resource.is_called(word));
+        let of_name = found.get(named.name).into_iter().flatten().filter(is_meant).cloned();
+        jobs.push(only(named.name, of_name.collect())?);
+    }
+    Ok(jobs)
+}
+
+/// The one job of a name.
+fn only(name: &str, mut found: Vec<Job>) -> anyhow::Result<Option<Job>> {
     if found.len() > 1 {
         let names: Vec<String> =
             found.iter().map(|job| format!("{}/{name}", job.resource.singular)).collect();
@@ -151,15 +199,16 @@ fn meant<'a>(kinds: &'a Kinds, named: Named<'_>) -> anyhow::Result<Vec<&'a (&'st
 }
 
 /// There is no such job: what there is instead.
-async fn absent(
-    cluster: &Cluster,
-    kinds: &[&(&'static Kind, Resource)],
-    named: Named<'_>,
-) -> anyhow::Result<String> {
-    let mut there = Vec::new();
-    for (_, resource) in kinds.iter().copied() {
-        let jobs = cluster.list(resource, Some(&cluster.namespace), "").await?;
-        there.extend(jobs.iter().map(|job| format!("{}/{}", resource.singular, name(job))));
+pub(crate) async fn absent(cluster: &Cluster, kinds: &Kinds, named: Named<'_>) -> anyhow::Result<String> {
+    let (mut there, mut more) = (Vec::new(), 0);
+    for (_, resource) in meant(kinds, named)? {
+        let listed = Listed { resource, namespace: Some(&cluster.namespace), selector: "" };
+        let (jobs, beyond) = pages::first(cluster, listed, SHOWN).await?;
+        more += beyond;
+        for job in jobs {
+            let job: Value = serde_json::from_str(job.get())?;
+            there.push(format!("{}/{}", resource.singular, name(&job)));
+        }
     }
     let what = named.kind.map_or_else(|| named.name.to_owned(), |kind| format!("{kind}/{}", named.name));
     let space = &cluster.namespace;
@@ -169,7 +218,7 @@ async fn absent(
              namespace with -n (`trainyard list -A` shows all)"
         ));
     }
-    let more = there.len().saturating_sub(SHOWN);
+    more += there.len().saturating_sub(SHOWN);
     there.truncate(SHOWN);
     let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
     Ok(format!("no job {what} in namespace {space}: there is {}{rest}", there.join(", ")))

@@ -1,6 +1,7 @@
 //! Why pods do not run.
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::fields::{items, name, text};
 
@@ -31,6 +32,29 @@ impl Trouble {
             _ => (State::Pending, unscheduled(pod).or_else(|| waiting(pod)).unwrap_or_else(|| stage(pod))),
         };
         Some(Self { pod: name(pod).to_owned(), state, why })
+    }
+
+    /// The trouble of a pod that is still text. Its spec, most of the text, is passed over.
+    pub(crate) fn read(json: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec {
+            node_name: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            name: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct Pod {
+            metadata: Option<Metadata>,
+            spec: Option<Spec>,
+            status: Option<Value>,
+        }
+        let Pod { metadata, spec, status } = serde_json::from_str(json).ok()?;
+        let (name, node) = (metadata.and_then(|it| it.name), spec.and_then(|it| it.node_name));
+        let known = json!({ "metadata": { "name": name }, "spec": { "nodeName": node }, "status": status });
+        Self::of(&known)
     }
 
     /// True for a pod that will not come back.
@@ -109,8 +133,6 @@ pub(crate) fn joined(reason: &str, message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn pod(name: &str, status: Value) -> Value {
@@ -141,5 +163,7 @@ mod tests {
             "g is pending: no node has taken it yet",
         ];
         assert_eq!(grouped(pods.iter().filter_map(Trouble::of)), expected);
+        let text = pods.iter().map(Value::to_string);
+        assert_eq!(grouped(text.filter_map(|pod| Trouble::read(&pod))), expected);
     }
 }

@@ -1,11 +1,13 @@
-//! Following one object until something is so: a look, then a watch from there, then a look again.
+//! Following objects until something is so: a look, then a watch from there, then a look again.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::cluster::Cluster;
 use super::fields::{name, text};
+use super::pages::{Listed, Pages};
 use super::resource::{Resource, encode};
 
 /// Seconds after which the server ends a watch; then there is another look.
@@ -59,6 +61,84 @@ pub(crate) async fn until<T>(
     }
 }
 
+/// Follows many objects of one collection with one watch. Shows `judge` each as it is (nothing: it is gone) until it
+/// says that the wait for it is over. Those that are still waited for are left in `waiting`, by name.
+pub(crate) async fn until_each<K>(
+    cluster: &Cluster,
+    (resource, namespace): (&Resource, &str),
+    waiting: &mut BTreeMap<String, K>,
+    mut judge: impl FnMut(&K, Option<&Value>) -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let mut failures = 0;
+    while !waiting.is_empty() {
+        let version = match look(cluster, (resource, namespace), waiting, &mut judge).await {
+            Ok(version) => version,
+            Err(error) if failures >= PATIENCE => return Err(error),
+            Err(_) => {
+                failures += 1;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                continue;
+            }
+        };
+        failures = 0;
+        let watch = format!(
+            "{}?watch=true&resourceVersion={}&timeoutSeconds={WATCH_SECONDS}",
+            resource.collection(Some(namespace)),
+            encode(&version),
+        );
+        let mut follow = |object: &Value, gone: bool| {
+            let over = match waiting.get(name(object)) {
+                Some(waits) => judge(waits, (!gone).then_some(object))?,
+                None => return Ok(None),
+            };
+            if over {
+                waiting.remove(name(object));
+            }
+            Ok(waiting.is_empty().then_some(()))
+        };
+        if let Some(over) = events(cluster, &watch, &mut follow).await {
+            return over;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Shows all that are waited for as they are now, and says which state of the collection that is.
+async fn look<K>(
+    cluster: &Cluster,
+    (resource, namespace): (&Resource, &str),
+    waiting: &mut BTreeMap<String, K>,
+    judge: &mut impl FnMut(&K, Option<&Value>) -> anyhow::Result<bool>,
+) -> anyhow::Result<String> {
+    let mut pages = Pages::of(cluster, Listed { resource, namespace: Some(namespace), selector: "" });
+    let mut missing: BTreeSet<String> = waiting.keys().cloned().collect();
+    let mut version = String::new();
+    while let Some(page) = pages.next().await? {
+        // The first page is the oldest: what changed while the others were read is seen by the watch.
+        if version.is_empty() {
+            version = pages.revision().to_owned();
+        }
+        for json in page {
+            let object: Value = serde_json::from_str(json.get())?;
+            missing.remove(name(&object));
+            if let Some(waits) = waiting.get(name(&object))
+                && judge(waits, Some(&object))?
+            {
+                waiting.remove(name(&object));
+            }
+        }
+    }
+    for name in missing {
+        if let Some(waits) = waiting.get(&name)
+            && judge(waits, None)?
+        {
+            waiting.remove(&name);
+        }
+    }
+    Ok(version)
+}
+
 /// Shows `judge` every change of a watch; nothing when the watch ended first. Why it ended does not matter: the next
 /// look shows what was missed.
 async fn changes<T>(
@@ -67,18 +147,29 @@ async fn changes<T>(
     of: &str,
     judge: &mut impl FnMut(Option<&Value>) -> Option<T>,
 ) -> Option<T> {
+    let mut follow = |object: &Value, gone: bool| {
+        Ok(if name(object) == of { judge((!gone).then_some(object)) } else { None })
+    };
+    events(cluster, watch, &mut follow).await?.ok()
+}
+
+/// Shows `follow` each object of a watch, and whether it is gone, until that returns something.
+async fn events<T>(
+    cluster: &Cluster,
+    watch: &str,
+    follow: &mut impl FnMut(&Value, bool) -> anyhow::Result<Option<T>>,
+) -> Option<anyhow::Result<T>> {
     let mut lines = cluster.lines(watch).await.ok()?;
     while let Ok(Some(line)) = lines.next().await {
         let event: Value = serde_json::from_slice(&line).ok()?;
-        let object = event.get("object").filter(|object| name(object) == of);
-        let done = match (text(&event, "/type"), object) {
-            ("ADDED" | "MODIFIED", Some(object)) => judge(Some(object)),
-            ("DELETED", Some(_)) => judge(None),
-            ("BOOKMARK", _) | (_, None) if text(&event, "/type") != "ERROR" => None,
+        let gone = match text(&event, "/type") {
+            "ADDED" | "MODIFIED" => false,
+            "DELETED" => true,
+            "BOOKMARK" => continue,
             _ => return None,
         };
-        if done.is_some() {
-            return done;
+        if let Some(done) = follow(event.get("object")?, gone).transpose() {
+            return Some(done);
         }
     }
     None

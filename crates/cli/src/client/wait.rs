@@ -1,5 +1,6 @@
 //! `trainyard wait`: until jobs have come to a state, or until it is clear that they never will.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use trainyard_core::conditions::types;
 
 use super::cluster::{Cluster, Reach};
 use super::fields::{condition, is_over, items, state, text, uid};
-use super::target::{Job, find, leading_kind, lookup, parse};
+use super::gather;
+use super::target::{Job, absent, leading_kind, lookup, parse};
 use super::time::duration;
-use super::until::{Followed, until};
+use super::until::{Followed, until, until_each};
 use super::why::Family;
 
 #[derive(clap::Args)]
@@ -112,10 +114,19 @@ impl What {
 pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let cluster = args.reach.open().await?;
     let jobs = present(&cluster, args).await?;
-    let waits = jobs.iter().map(|job| Box::pin(one(&cluster, args, job)));
+    let mut kinds: BTreeMap<String, Vec<&Job>> = BTreeMap::new();
+    for job in &jobs {
+        kinds.entry(job.resource.qualified()).or_default().push(job);
+    }
+    let waits = kinds.values().map(|jobs| async {
+        match jobs.as_slice() {
+            [job] => one(&cluster, args, job).await.with_context(|| job.title()),
+            jobs => many(&cluster, args, jobs).await,
+        }
+    });
     let mut failed = false;
-    for (job, met) in jobs.iter().zip(join_all(waits).await) {
-        failed |= !met.with_context(|| job.title())?;
+    for met in join_all(waits.map(Box::pin)).await {
+        failed |= !met?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -124,12 +135,13 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
 async fn present(cluster: &Cluster, args: &Args) -> anyhow::Result<Vec<Job>> {
     let kinds = cluster.job_kinds().await?;
     let is_kind = |word: &str| kinds.iter().any(|(_, resource)| resource.is_called(word));
+    let named = parse(&args.jobs, leading_kind(&args.jobs).is_some_and(is_kind))?;
     let mut jobs = Vec::new();
-    for named in parse(&args.jobs, leading_kind(&args.jobs).is_some_and(is_kind))? {
-        match lookup(cluster, &kinds, named).await? {
+    for (named, job) in named.iter().zip(lookup(cluster, &kinds, &named).await?) {
+        match job {
             Some(job) => jobs.push(job),
             None if args.what == What::Gone => crate::print(&format!("{} is not there\n", named.name))?,
-            None => jobs.push(find(cluster, &kinds, named).await?),
+            None => bail!(absent(cluster, &kinds, *named).await?),
         }
     }
     Ok(jobs)
@@ -146,25 +158,84 @@ async fn one(cluster: &Cluster, args: &Args, job: &Job) -> anyhow::Result<bool> 
             Err(_) => return late(cluster, args, job, limit).await,
         },
     };
-    let (title, what) = (job.title(), args.what.text());
-    match &end {
-        End::Met => crate::print(&format!("{title} {what}\n"))?,
-        End::Never(why) => crate::complain(&format!("{title} will never be {what}: {why}")),
-    }
+    tell(args, job, &end)?;
     Ok(end == End::Met)
 }
 
-/// The time is over: says what the job waits for.
-async fn late(cluster: &Cluster, args: &Args, job: &Job, limit: Duration) -> anyhow::Result<bool> {
+fn tell(args: &Args, job: &Job, end: &End) -> anyhow::Result<()> {
     let (title, what) = (job.title(), args.what.text());
-    let mut text = format!("{title} is not {what} after {limit:?}");
-    if let Some(object) = cluster.get(&job.path()).await? {
-        let family = Family::read(cluster, &Job { object, ..job.clone() }).await?;
+    match end {
+        End::Met => crate::print(&format!("{title} {what}\n"))?,
+        End::Never(why) => crate::complain(&format!("{title} will never be {what}: {why}")),
+    }
+    Ok(())
+}
+
+/// Waits for several jobs of one kind, with one watch for all of them; says how it went.
+async fn many(cluster: &Cluster, args: &Args, jobs: &[&Job]) -> anyhow::Result<bool> {
+    let Some(first) = jobs.first() else { return Ok(true) };
+    let mut waiting: BTreeMap<String, &Job> = jobs.iter().map(|job| (job.name().to_owned(), *job)).collect();
+    let mut met = true;
+    let collection = (&first.resource, first.namespace());
+    let wait = until_each(cluster, collection, &mut waiting, |job, object| {
+        let Some(end) = args.what.judge(object, job.uid()) else { return Ok(false) };
+        met &= end == End::Met;
+        tell(args, job, &end).map(|()| true)
+    });
+    match args.timeout {
+        None => wait.await?,
+        Some(limit) => match tokio::time::timeout(limit, wait).await {
+            Ok(over) => over?,
+            Err(_) => {
+                all_late(cluster, args, &waiting, limit).await?;
+                return Ok(false);
+            }
+        },
+    }
+    Ok(met)
+}
+
+/// The time is over: says what each of the jobs waits for.
+async fn all_late(
+    cluster: &Cluster,
+    args: &Args,
+    waiting: &BTreeMap<String, &Job>,
+    limit: Duration,
+) -> anyhow::Result<()> {
+    let Some(first) = waiting.values().next() else { return Ok(()) };
+    let mut lines = BTreeMap::new();
+    for (name, job) in waiting {
+        lines.insert(name.clone(), lateness(args, job, limit, None));
+    }
+    let kind = [(first.kind, first.resource.clone())];
+    gather::each(cluster, &kind, Some(first.namespace()), |job, family| {
+        if let Some(line) = lines.get_mut(job.name()) {
+            *line = lateness(args, job, limit, Some(family));
+        }
+    })
+    .await?;
+    lines.values().for_each(|line| crate::complain(line));
+    Ok(())
+}
+
+fn lateness(args: &Args, job: &Job, limit: Duration, family: Option<&Family>) -> String {
+    let mut text = format!("{} is not {} after {limit:?}", job.title(), args.what.text());
+    if let Some(family) = family {
         text.push_str(&format!(": it is {}", state(&family.job)));
         for why in family.why() {
             text.push_str(&format!("; {why}"));
         }
     }
+    text
+}
+
+/// The time is over: says what the job waits for.
+async fn late(cluster: &Cluster, args: &Args, job: &Job, limit: Duration) -> anyhow::Result<bool> {
+    let mut family = None;
+    if let Some(object) = cluster.get(&job.path()).await? {
+        family = Some(Family::read(cluster, &Job { object, ..job.clone() }, |_| Ok(())).await?);
+    }
+    let text = lateness(args, job, limit, family.as_ref());
     crate::complain(&text);
     Ok(false)
 }

@@ -4,10 +4,11 @@ use serde_json::Value;
 use trainyard_api::reasons::suffix;
 use trainyard_core::Action;
 use trainyard_core::conditions::types;
-use trainyard_operator::{Look, look};
+use trainyard_operator::{Kin, Look, look, read_pod, read_service};
 
 use super::cluster::Cluster;
-use super::fields::{condition, is_over, label, name, namespace, owner, text, uid};
+use super::fields::{condition, is_over, label, name, text};
+use super::pages::{Listed, Pages};
 use super::resource::Resource;
 use super::target::Job;
 use super::time::now;
@@ -16,29 +17,57 @@ use super::trouble::{self, Trouble};
 /// How many actions are named before they are counted.
 const NAMED: usize = 3;
 
-/// A job with everything that belongs to it.
+/// What belongs to a job, as far as it says why the job is as it is.
+#[derive(Default)]
+pub(crate) struct Belongings {
+    pub(crate) kin: Kin,
+    /// Of its pods.
+    pub(crate) troubles: Vec<Trouble>,
+}
+
+/// A job and what is to be said of it.
 pub(crate) struct Family {
     pub(crate) job: Value,
-    /// The pods it controls.
-    pub(crate) pods: Vec<Value>,
+    troubles: Vec<Trouble>,
     pub(crate) look: Look,
 }
 
 impl Family {
-    /// Puts a job and its children together, out of more children than its own.
-    pub(crate) fn new(cluster: &Cluster, job: &Job, children: (&[Value], &[Value])) -> Self {
-        let look = look(&cluster.catalog, job.kind, &job.object, children, now());
-        let own = children.0.iter().filter(|pod| owner(pod) == uid(&job.object));
-        Self { job: job.object.clone(), pods: own.cloned().collect(), look }
+    /// Looks at a job and what belongs to it.
+    pub(crate) fn new(cluster: &Cluster, job: &Job, belongings: Belongings) -> Self {
+        let Belongings { kin, troubles } = belongings;
+        let look = look(&cluster.catalog, job.kind, &job.object, kin, now());
+        Self { job: job.object.clone(), troubles, look }
     }
 
-    /// Reads a job's children and puts them together.
-    pub(crate) async fn read(cluster: &Cluster, job: &Job) -> anyhow::Result<Self> {
+    /// Reads a job's children and looks at them with it. Each pod is shown to `see`.
+    pub(crate) async fn read(
+        cluster: &Cluster,
+        job: &Job,
+        mut see: impl FnMut(&str) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
         let selector = format!("{}={}", trainyard_api::labels::JOB_NAME, job.name());
-        let space = Some(namespace(&job.object));
-        let pods = cluster.list(&Resource::pods(), space, &selector).await?;
-        let services = cluster.list(&Resource::core("services", "Service"), space, &selector).await?;
-        Ok(Self::new(cluster, job, (&pods, &services)))
+        let of = |resource| Listed { resource, namespace: Some(job.namespace()), selector: &selector };
+        let mut belongings = Belongings::default();
+        let (pods, services) = (Resource::pods(), Resource::core("services", "Service"));
+        let (mut pods, mut services) = (Pages::of(cluster, of(&pods)), Pages::of(cluster, of(&services)));
+        while let Some(page) = pods.next().await? {
+            for json in page {
+                let read = read_pod(&cluster.catalog, json.get());
+                let own = read.filter(|(controller, _)| &*controller.uid == job.uid());
+                if let Some((_, view)) = own {
+                    see(json.get())?;
+                    belongings.kin.pods.push(view);
+                    belongings.troubles.extend(Trouble::read(json.get()));
+                }
+            }
+        }
+        while let Some(page) = services.next().await? {
+            let read = page.iter().filter_map(|json| read_service(&cluster.catalog, json.get()));
+            let own = read.filter(|(controller, _)| &*controller.uid == job.uid());
+            belongings.kin.services.extend(own.map(|(_, view)| view));
+        }
+        Ok(Self::new(cluster, job, belongings))
     }
 
     /// The reasons, the most telling first; none for a job with which all is well.
@@ -54,7 +83,7 @@ impl Family {
         }
         let held = self.held();
         reasons.extend(held.map(str::to_owned));
-        reasons.extend(trouble::grouped(self.pods.iter().filter_map(Trouble::of)));
+        reasons.extend(trouble::grouped(self.troubles.iter().cloned()));
         for line in &self.look.plan.report.lines {
             let said = format!("{}: {}", line.step, line.text);
             if !reasons.iter().any(|known| known == &line.text) {

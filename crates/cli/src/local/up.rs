@@ -41,6 +41,9 @@ pub(crate) struct Args {
     machine: MachineArgs,
 }
 
+/// What the operator has begun when `up` is stopped gets this long. What it does not finish, the next one does.
+const FAREWELL: Duration = Duration::from_millis(500);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Role {
     Operator,
@@ -77,6 +80,7 @@ async fn up(args: Args) -> anyhow::Result<()> {
         // Somebody else's node knows neither our ports nor our gangs.
         operator = trainyard_operator::Options::default();
     }
+    operator.effort.farewell = FAREWELL;
     let node = if has_node {
         let inventory = args.machine.inventory(&path)?;
         let name = dir.node_name(&inventory.host_name)?;

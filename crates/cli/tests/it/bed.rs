@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::{Value, json};
@@ -87,6 +89,7 @@ pub(crate) struct Bed {
     pub(crate) plane: Plane,
     dir: TempDir,
     asked: Arc<Mutex<BTreeMap<String, Vec<String>>>>,
+    requests: Arc<AtomicUsize>,
 }
 
 /// Starts a server without logs and metrics whose pods follow the scripts.
@@ -114,11 +117,17 @@ impl Bed {
             Some(logs) => extras(logs, Arc::clone(&asked)).fallback_service(plane.router()),
             None => plane.router(),
         };
+        let requests: Arc<AtomicUsize> = Arc::default();
+        let count = Arc::clone(&requests);
+        let router = router.layer(axum::middleware::from_fn(move |request: Request, next: Next| {
+            count.fetch_add(1, Ordering::Relaxed);
+            next.run(request)
+        }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await });
         let dir = tempfile::tempdir().unwrap();
-        let bed = Self { plane, dir, asked };
+        let bed = Self { plane, dir, asked, requests };
         bed.write("kubeconfig", &kubeconfig(&format!("http://{address}")).to_string());
         bed
     }
@@ -137,6 +146,11 @@ impl Bed {
     /// The queries with which the log of a pod was asked for.
     pub(crate) fn asked(&self, pod: &str) -> Vec<String> {
         self.asked.lock().unwrap().get(pod).cloned().unwrap_or_default()
+    }
+
+    /// How many requests came since this was last asked.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.swap(0, Ordering::Relaxed)
     }
 
     /// A command that knows the server and nothing else.

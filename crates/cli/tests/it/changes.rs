@@ -147,3 +147,32 @@ async fn what_an_operator_left_on_pods_is_taken_away() {
     let other = json!(["example.com/other"]);
     assert_eq!(left, [other.clone(), other, json!(null)], "both, none, ours: in the order of their names");
 }
+
+#[tokio::test]
+async fn many_jobs_take_few_requests() {
+    const MANY: usize = 40;
+    let bed = bed(|_| PodScript::exits(0, 0)).await;
+    let names: Vec<String> = (0..MANY).map(|n| format!("job-{n}")).collect();
+    for name in &names {
+        bed.plane.create(pytorch(name).workers(1)).await;
+    }
+    let words = |first: &[&'static str]| -> Vec<&str> {
+        first.iter().copied().chain(names.iter().map(String::as_str)).collect()
+    };
+    bed.requests();
+    let said = bed.ok(&words(&["wait", "--timeout", "50s"])).await;
+    assert_eq!(said.lines().filter(|line| line.ends_with(" Succeeded")).count(), MANY, "{said}");
+    // Discovery, a list of each kind, and a list and a watch of those that are there.
+    let requests = bed.requests();
+    assert!(requests <= 20, "{requests} requests to wait for {MANY} jobs");
+    let error = bed.fails(&words(&["wait", "--for=condition=Suspended"])).await;
+    assert_eq!(
+        error.lines().filter(|line| line.contains("it has ended: Succeeded")).count(),
+        MANY,
+        "{error}"
+    );
+    bed.requests();
+    bed.ok(&words(&["delete"])).await;
+    let requests = bed.requests();
+    assert!(requests <= 2 * MANY + 20, "{requests} requests to delete {MANY} jobs");
+}

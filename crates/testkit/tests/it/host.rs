@@ -134,3 +134,30 @@ async fn what_became_of_children_is_counted_once() {
     plane.pass(Duration::from_secs(600)).await;
     assert_eq!(counted(), (1, 1, 1, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_that_gets_no_answers_stops_in_the_time_it_is_given() {
+    let host = Host::start(Options { operator: None, ..local().await }).await.unwrap();
+    // Reads are answered, and nothing that is written ever is.
+    let hangs =
+        axum::middleware::from_fn(async |request: axum::extract::Request, next: axum::middleware::Next| {
+            if request.method() != http::Method::GET {
+                std::future::pending::<()>().await;
+            }
+            next.run(request).await
+        });
+    let client = kube::Client::new(host.router().layer(hangs), "default");
+    let mut options = trainyard_operator::Options { clock: virtual_clock(), ..Default::default() };
+    options.effort.farewell = Duration::from_millis(500);
+    let role = operator_on(client, trainyard_core::Catalog::default(), options).unwrap();
+    let shutdown = tokio_util::sync::CancellationToken::new();
+    let running = tokio::spawn(role.run(shutdown.clone()));
+    let jobs = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs";
+    Rest::new(host.client()).post(jobs, &pytorch("a").workers(4).build()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked = tokio::time::Instant::now();
+    shutdown.cancel();
+    running.await.unwrap().unwrap();
+    assert!(asked.elapsed() <= Duration::from_millis(1500), "{:?}", asked.elapsed());
+    host.stop().await.unwrap();
+}

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::choose::{Replica, Run, container, replicas};
 use super::line::{Line, Seen};
+use super::together::{Pods, Together, pods_of};
 use super::{Ask, Session, Whose};
 use crate::client::cluster::{Lines, code};
 use crate::client::fields::{condition, is_over, state, text, uid};
@@ -46,9 +48,35 @@ enum End {
     Unread,
 }
 
+/// How often a server was asked in vain: one that restarts is there again in a while.
+#[derive(Default)]
+struct Patience(u32);
+
+impl Patience {
+    /// Waits before the next try; the error once there were too many.
+    async fn take(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
+        match self.0 {
+            0 => crate::complain(&format!("{error:#}; trying again")),
+            PATIENCE.. => return Err(error),
+            _ => {}
+        }
+        self.0 += 1;
+        sleep(Duration::from_secs(1)).await;
+        Ok(())
+    }
+}
+
+/// What the followers of all replicas ask for.
+#[derive(Default)]
+struct Shared {
+    pods: Together<Pods>,
+    job: Together<Option<Value>>,
+}
+
 /// Follows one replica.
 struct Follower {
     session: Session,
+    shared: Arc<Shared>,
     replica: Replica,
     number: usize,
     /// Only the first run is cut to what the user asked for.
@@ -59,13 +87,14 @@ struct Follower {
 
 /// Follows replicas; with `all`, also those that are added while it runs.
 pub(super) async fn run(session: Session, chosen: Vec<Replica>, all: bool) -> anyhow::Result<ExitCode> {
-    let (mut tasks, mut known) = (JoinSet::new(), BTreeSet::new());
+    let (mut tasks, mut known, shared) = (JoinSet::new(), BTreeSet::new(), Arc::new(Shared::default()));
     let mut begin = |tasks: &mut JoinSet<anyhow::Result<()>>, chosen: Vec<Replica>| {
         for replica in chosen {
             let number = known.len();
             if known.insert(replica.pod.clone()) {
+                let (session, shared) = (session.clone(), Arc::clone(&shared));
                 let follower =
-                    Follower { session: session.clone(), replica, number, first: true, told: String::new() };
+                    Follower { session, shared, replica, number, first: true, told: String::new() };
                 tasks.spawn(follower.run());
             }
         }
@@ -127,30 +156,39 @@ impl Follower {
         container(pod, self.session.container.as_deref(), self.session.trains())
     }
 
-    /// Reads an object, with patience: a server that restarts is there again in a while.
-    async fn read(&self, path: &str) -> anyhow::Result<Option<Value>> {
-        let mut failures = 0;
+    async fn pod(&self) -> anyhow::Result<Option<Value>> {
+        let mut patience = Patience::default();
         loop {
-            match self.session.cluster.get(path).await {
-                Ok(object) => return Ok(object),
-                Err(error) if failures >= PATIENCE => return Err(error),
-                Err(error) if failures == 0 => crate::complain(&format!("{error:#}; trying again")),
-                Err(_) => {}
+            match self.ask_for_pod().await {
+                Ok(pod) => return Ok(pod),
+                Err(error) => patience.take(error).await?,
             }
-            failures += 1;
-            sleep(Duration::from_secs(1)).await;
         }
     }
 
-    async fn pod(&self) -> anyhow::Result<Option<Value>> {
-        self.read(&Resource::pods().object(&self.session.namespace, &self.replica.pod)).await
+    /// The pod as it is. With many replicas all of their pods are read at once, for all who ask.
+    async fn ask_for_pod(&self) -> anyhow::Result<Option<Value>> {
+        let (cluster, pod) = (&self.session.cluster, &self.replica.pod);
+        match &self.session.whose {
+            Whose::Job(job) if self.session.out.prefix => {
+                let pods = self.shared.pods.read(pods_of(cluster, job)).await?;
+                Ok(pods.get(pod).cloned())
+            }
+            Whose::Job(_) | Whose::Pod => {
+                cluster.get(&Resource::pods().object(&self.session.namespace, pod)).await
+            }
+        }
     }
 
     /// The job as it is; nothing if it is gone, or was never asked for.
     async fn job(&self) -> anyhow::Result<Option<Value>> {
-        match &self.session.whose {
-            Whose::Job(job) => Ok(self.read(&job.path()).await?.filter(|now| uid(now) == job.uid())),
-            Whose::Pod => Ok(None),
+        let Whose::Job(job) = &self.session.whose else { return Ok(None) };
+        let (path, mut patience) = (job.path(), Patience::default());
+        loop {
+            match self.shared.job.read(self.session.cluster.get(&path)).await {
+                Ok(now) => return Ok((*now).clone().filter(|now| uid(now) == job.uid())),
+                Err(error) => patience.take(error).await?,
+            }
         }
     }
 

@@ -7,15 +7,21 @@ use std::collections::BinaryHeap;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::choose::{Replica, Run, container};
 use super::line::Line;
+use super::together::pods_of;
 use super::{Ask, Session, Whose};
 use crate::client::cluster::Lines;
 use crate::client::fields::{is_over, state};
 use crate::client::resource::Resource;
 use crate::client::trouble::Trouble;
+
+/// Logs that are being opened at the same time.
+const OPENING: usize = 32;
 
 /// A log that is being read.
 struct Source {
@@ -40,8 +46,20 @@ impl Source {
 pub(super) async fn run(session: Session, chosen: Vec<Replica>) -> anyhow::Result<ExitCode> {
     let single = chosen.len() == 1;
     let (mut sources, mut failed) = (Vec::new(), false);
-    for replica in chosen {
-        match open(&session, &replica).await {
+    let mut pods = match &session.whose {
+        Whose::Job(job) if !single => Some(pods_of(&session.cluster, job).await?),
+        Whose::Job(_) | Whose::Pod => None,
+    };
+    let opening = chosen.into_iter().map(|replica| {
+        let known = pods.as_mut().map(|pods| pods.remove(&replica.pod));
+        let session = &session;
+        async move { (open(session, &replica, known).await, replica) }
+    });
+    let opening: Vec<_> = opening.collect();
+    // In order, because the order is that of lines with the same time.
+    let mut opened = stream::iter(opening).buffered(OPENING);
+    while let Some((source, replica)) = opened.next().await {
+        match source {
             Ok(source) => sources.push(source),
             Err(error) if single => return Err(error),
             Err(error) => {
@@ -57,9 +75,13 @@ pub(super) async fn run(session: Session, chosen: Vec<Replica>) -> anyhow::Resul
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn open(session: &Session, replica: &Replica) -> anyhow::Result<Source> {
-    let path = Resource::pods().object(&session.namespace, &replica.pod);
-    let Some(pod) = session.cluster.get(&path).await? else { bail!(absent(session, replica)) };
+/// Opens the log of a replica, whose pod was perhaps read already.
+async fn open(session: &Session, replica: &Replica, known: Option<Option<Value>>) -> anyhow::Result<Source> {
+    let pod = match known {
+        Some(pod) => pod,
+        None => session.cluster.get(&Resource::pods().object(&session.namespace, &replica.pod)).await?,
+    };
+    let Some(pod) = pod else { bail!(absent(session, replica)) };
     let container = container(&pod, session.container.as_deref(), session.trains())?;
     // A server may answer for a container that has not started with nothing at all.
     if let (None, Some(trouble), false) = (Run::of(&pod, &container), Trouble::of(&pod), session.ask.previous)

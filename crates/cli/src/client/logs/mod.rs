@@ -4,6 +4,7 @@ mod choose;
 mod follow;
 mod line;
 mod merged;
+mod together;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -161,6 +162,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         ask: Ask { previous: args.previous, tail: args.tail, since: args.since, ..Ask::default() },
         out: Out { timestamps: args.timestamps, prefix: args.all_ranks, colour },
     };
+    // Each replica's log is a connection.
+    trainyard_node::raise_open_files();
     if args.follow {
         follow::run(session, chosen, args.all_ranks).await
     } else {
