@@ -244,7 +244,9 @@ impl PodView {
 
     /// Whose fault it was, for a pod in phase Failed.
     pub fn cause(&self) -> Cause {
-        match (self.reason.as_deref(), self.disruption.as_deref()) {
+        // A drain marks pods that had ended before, too: what ended them was something else.
+        let disruption = self.disruption.as_deref().filter(|_| !self.ended_before_its_disruption());
+        match (self.reason.as_deref(), disruption) {
             (Some(PORT_TAKEN), _) => Cause::PortTaken,
             (_, Some("PreemptionByScheduler")) | (Some("Preempting" | "Preempted"), _) => Cause::Preempted,
             (_, Some("DeletionByTaintManager" | "DeletionByPodGC")) => Cause::NodeLost,
@@ -260,6 +262,13 @@ impl PodView {
             _ if self.never_started() => Cause::Refused,
             _ => Cause::Application,
         }
+    }
+
+    /// True when the pod had ended before Kubernetes said that it would end it.
+    fn ended_before_its_disruption(&self) -> bool {
+        let finished = self.last_run().map(|(_, finished)| finished);
+        let before = finished.zip(self.disrupted).is_some_and(|(finished, disrupted)| finished < disrupted);
+        before && !self.node_clock_is_late()
     }
 
     /// True when the pod failed before any of its containers was started: its node refused it.
@@ -450,6 +459,18 @@ mod tests {
             *reason = Some("ContainerStatusUnknown".into());
         }
         assert_eq!(pod.cause(), Cause::NodeLost);
+    }
+
+    #[test]
+    fn a_failure_before_a_drain_stays_a_failure() {
+        let mut pod = ended(1, 10, None);
+        (pod.phase, pod.disruption) = (Phase::Failed, Some("EvictionByEvictionAPI".into()));
+        for (disrupted, cause) in
+            [(Some(at(11)), Cause::Application), (Some(at(10)), Cause::Evicted), (None, Cause::Evicted)]
+        {
+            pod.disrupted = disrupted;
+            assert_eq!(pod.cause(), cause, "{disrupted:?}");
+        }
     }
 
     #[test]

@@ -473,9 +473,12 @@ async fn nobody_works_when_somebody_else_shall() {
     assert!(names(&api.ok("GET", SETS, NULL).await).is_empty());
 }
 
+/// Objects by key, with the revision of their last write.
+type Objects = BTreeMap<String, (u64, Bytes)>;
+
 /// Objects that outlive a server, and how many writes there were.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<(u64, BTreeMap<String, (u64, Bytes)>)>>);
+struct Kept(Arc<Mutex<(u64, Objects)>>);
 
 impl Kept {
     fn revision(&self) -> u64 {

@@ -81,6 +81,9 @@ pub(crate) async fn until_each<K>(
             }
         };
         failures = 0;
+        if waiting.is_empty() {
+            break;
+        }
         let watch = format!(
             "{}?watch=true&resourceVersion={}&timeoutSeconds={WATCH_SECONDS}",
             resource.collection(Some(namespace)),

@@ -187,7 +187,7 @@ impl Pod {
             if !self.is_over() && trouble {
                 next.push(fault(Self { asked: Asked::ByDisruption, ..asked }));
             }
-            if self.life == Life::Succeeded && detail.search {
+            if matches!(self.life, Life::Succeeded | Life::Failed(_)) && detail.search {
                 next.push(fault(Self { asked: Asked::DrainedAfterItsEnd, ..asked }));
             }
         } else {
