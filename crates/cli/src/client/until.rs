@@ -32,18 +32,8 @@ pub(crate) async fn until<T>(
 ) -> anyhow::Result<T> {
     let path = followed.resource.object(followed.namespace, followed.name);
     let collection = followed.resource.collection(Some(followed.namespace));
-    let mut failures = 0;
     loop {
-        let object = match cluster.get(&path).await {
-            Ok(object) => object,
-            Err(error) if failures >= PATIENCE => return Err(error),
-            Err(_) => {
-                failures += 1;
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                continue;
-            }
-        };
-        failures = 0;
+        let object = patiently(async || cluster.get(&path).await).await?;
         if let Some(done) = judge(object.as_ref()) {
             return Ok(done);
         }
@@ -61,6 +51,17 @@ pub(crate) async fn until<T>(
     }
 }
 
+/// Looks until a look succeeds, or too many in a row have failed.
+async fn patiently<T>(mut look: impl AsyncFnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    for _ in 0..PATIENCE {
+        if let Ok(seen) = look().await {
+            return Ok(seen);
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    look().await
+}
+
 /// Follows many objects of one collection with one watch. Shows `judge` each as it is (nothing: it is gone) until it
 /// says that the wait for it is over. Those that are still waited for are left in `waiting`, by name.
 pub(crate) async fn until_each<K>(
@@ -69,18 +70,9 @@ pub(crate) async fn until_each<K>(
     waiting: &mut BTreeMap<String, K>,
     mut judge: impl FnMut(&K, Option<&Value>) -> anyhow::Result<bool>,
 ) -> anyhow::Result<()> {
-    let mut failures = 0;
     while !waiting.is_empty() {
-        let version = match look(cluster, (resource, namespace), waiting, &mut judge).await {
-            Ok(version) => version,
-            Err(error) if failures >= PATIENCE => return Err(error),
-            Err(_) => {
-                failures += 1;
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                continue;
-            }
-        };
-        failures = 0;
+        let of = (resource, namespace);
+        let version = patiently(async || look(cluster, of, waiting, &mut judge).await).await?;
         if waiting.is_empty() {
             break;
         }
