@@ -5,6 +5,7 @@ mod client;
 mod connect;
 mod crds;
 mod explain;
+mod heap;
 mod helpers;
 mod local;
 mod manifests;

@@ -53,6 +53,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.logging.start();
+    crate::heap::give_back();
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(operate(args))?;
     Ok(ExitCode::SUCCESS)

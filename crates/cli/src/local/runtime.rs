@@ -18,6 +18,7 @@ fn workers(cores: usize) -> usize {
 
 /// Runs a control plane to its end.
 pub(crate) fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    crate::heap::give_back();
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

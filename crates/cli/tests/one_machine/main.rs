@@ -13,6 +13,7 @@ mod disk;
 mod gangs;
 mod gpus;
 mod hangs;
+mod hostile;
 mod kill;
 mod kit;
 mod limits;
