@@ -20,7 +20,7 @@ pub fn lost_objects_file(path: &Path) -> PathBuf {
 /// The name of the objects in a backup.
 const OBJECTS: &str = "objects";
 /// What a backup has beside the objects, if it is there.
-const OTHERS: [&str; 2] = ["node-name", "pki"];
+const OTHERS: [&str; 3] = ["node-name", "pki", "uids.json"];
 
 impl DataDir {
     /// Where the objects are kept.

@@ -26,7 +26,7 @@ const NODES: &str = "/api/v1/nodes";
 const FACTOR: usize = 16;
 const MOST: f64 = 80.0;
 
-/// Method, path, body.
+/// Method, path, body. A patch has its kind for a method: see `PATCHES`.
 type Step = (&'static str, String, Value);
 /// What is measured (the last step) and what comes before it, for a size.
 type Case = fn(usize) -> Vec<Step>;
@@ -269,8 +269,100 @@ const CUSTOM: &[(&str, Case)] = &[
     }),
 ];
 
+/// A patch of a map of `n` members.
+fn patched_map(kind: &'static str, n: usize, patch: Value) -> Vec<Step> {
+    let map = json!({"metadata": {"name": "m"}, "data": members(n, &json!("v"))});
+    vec![post(MAPS, map), (kind, format!("{MAPS}/m"), patch)]
+}
+
+/// What somebody applies who had applied something else before, and of which another has a part.
+fn applied(before: &Value, query: &str, after: Value) -> Vec<Step> {
+    let path = |manager: &str, query: &str| format!("{WIDGETS}/w?fieldManager={manager}{query}");
+    vec![
+        post(CRDS, definition(&lists())),
+        ("APPLY", path("one", ""), widget_of(before)),
+        ("APPLY", path("two", query), widget_of(&after)),
+    ]
+}
+
+fn keyed(n: usize, value: i32) -> Value {
+    json!({"map": items(n, |i| json!({"name": format!("i{i}"), "value": value}))})
+}
+
+/// A server takes ten thousand operations of a JSON patch, and no more.
+const PATCHED: &[(&str, Case)] = &[
+    ("a merge patch", |n| patched_map("MERGE", n, json!({"data": members(n, &json!("w"))}))),
+    ("a merge patch that removes", |n| patched_map("MERGE", n, json!({"data": members(n, &Value::Null)}))),
+    ("additions", |n| {
+        let add = |i| json!({"op": "add", "path": format!("/data/n{i}"), "value": "v"});
+        patched_map("JSON", n, items(n / 2, add))
+    }),
+    ("removals", |n| {
+        patched_map("JSON", n, items(n / 2, |i| json!({"op": "remove", "path": format!("/data/k{i}")})))
+    }),
+    ("tests", |n| {
+        let test = |i| json!({"op": "test", "path": format!("/data/k{i}"), "value": "v"});
+        patched_map("JSON", n, items(n / 2, test))
+    }),
+    ("moves", |n| {
+        let to_and_fro = [
+            json!({"op": "move", "from": "/data/k0", "path": "/data/x"}),
+            json!({"op": "move", "from": "/data/x", "path": "/data/k0"}),
+        ];
+        patched_map("JSON", n, items(n / 2, |i| to_and_fro[i % 2].clone()))
+    }),
+    ("insertions at the front", |n| {
+        let mut steps = changed(
+            "JSON",
+            &json!({"set": []}),
+            items(n / 2, |i| json!({"op": "add", "path": "/spec/set/0", "value": format!("s{i}")})),
+        );
+        steps[2].1 = format!("{WIDGETS}/w");
+        steps
+    }),
+    ("a strategic patch of a keyed list", |n| {
+        let ports = |n, target: &str| {
+            items(n, |i| json!({"port": i % 60_000 + 1, "name": format!("p{i}"), "targetPort": target}))
+        };
+        let service = json!({"metadata": {"name": "s"}, "spec": {"ports": ports(n, "a")}});
+        let order = items(n, |i| json!({"port": i % 60_000 + 1}));
+        let patch = json!({"spec": {"ports": ports(n, "b"), "$setElementOrder/ports": order}});
+        vec![post(SERVICES, service), ("STRATEGIC", format!("{SERVICES}/s"), patch)]
+    }),
+    ("a strategic patch that removes items", |n| {
+        let finalizers = items(n, |i| json!(format!("a.b/f{i}")));
+        let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": finalizers}});
+        vec![
+            post(MAPS, with_metadata(json!({"finalizers": finalizers}))),
+            ("STRATEGIC", format!("{MAPS}/m"), patch),
+        ]
+    }),
+    ("what is applied first", |n| applied(&json!({}), "", keyed(n, 1))),
+    ("what two apply", |n| applied(&keyed(n, 1), "", keyed(n, 1))),
+    ("what is applied by force", |n| applied(&keyed(n, 1), "&force=true", keyed(n, 2))),
+    ("conflicts", |n| applied(&keyed(n, 1), "", keyed(n, 2))),
+    ("what is applied no more", |n| {
+        let mut steps = applied(&keyed(n, 1), "", keyed(0, 1));
+        steps[2].1 = steps[1].1.clone();
+        steps
+    }),
+    ("an applied set", |n| {
+        let set = |from: usize| json!({"set": items(n, |i| json!(format!("s{}", i + from)))});
+        applied(&set(0), "", set(n / 2))
+    }),
+];
+
+/// How patches are sent.
+const PATCHES: [(&str, &str); 4] = [
+    ("MERGE", "application/merge-patch+json"),
+    ("JSON", "application/json-patch+json"),
+    ("STRATEGIC", "application/strategic-merge-patch+json"),
+    ("APPLY", "application/apply-patch+yaml"),
+];
+
 async fn send(router: &Router, method: &str, path: &str, body: String) -> (u16, usize) {
-    let media = "application/json";
+    let patch = PATCHES.iter().find(|(kind, _)| *kind == method);
+    let (method, media) = patch.map_or((method, "application/json"), |(_, media)| ("PATCH", *media));
     let request = Request::builder().method(method).uri(path).header("content-type", media);
     let response = router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
     let code = response.status().as_u16();
@@ -329,7 +421,7 @@ async fn least(name: &str, steps: &[Step], runs: usize) -> (Duration, u16) {
 async fn work_grows_as_the_body_does() {
     const SMALL: usize = 1000;
     let mut bad = Vec::new();
-    for (name, case) in [PARTS_OF_PODS, METADATA, OTHERS, CUSTOM].concat() {
+    for (name, case) in [PARTS_OF_PODS, METADATA, OTHERS, CUSTOM, PATCHED].concat() {
         let (small, _) = least(name, &case(SMALL), 5).await;
         let (large, code) = least(name, &case(SMALL * FACTOR), 1).await;
         let mut ratio = large.as_secs_f64() / small.as_secs_f64();

@@ -15,7 +15,8 @@ fn hostile() -> Vec<u8> {
 }
 
 async fn send(client: &Client, body: Vec<u8>) -> u16 {
-    let request = http::Request::post("/api/v1/namespaces/default/pods").header("content-type", "application/json");
+    let request =
+        http::Request::post("/api/v1/namespaces/default/pods").header("content-type", "application/json");
     match client.request::<Value>(request.body(body).unwrap()).await {
         Ok(_) => 201,
         Err(kube::Error::Api(status)) => status.code,
