@@ -13,7 +13,7 @@ use crate::builtin::addresses::{self, Addresses, Reservation};
 use crate::crd;
 use crate::failure::Failure;
 use crate::fields::Writer;
-use crate::http::Aside;
+use crate::http::{Aside, Shares};
 use crate::logs::PodLogs;
 use crate::object::{meta, time};
 use crate::registry::{Catalog, Registry, Served};
@@ -46,11 +46,14 @@ pub(crate) struct App {
     pub(crate) ready: Ready,
     pub(crate) pod_logs: Option<Arc<dyn PodLogs>>,
     pub(crate) pod_streams: Option<Arc<dyn PodStreams>>,
-    /// Places for streaming connections.
+    /// Places for streaming connections, and who has how many of them.
     pub(crate) stream_places: Arc<Semaphore>,
+    pub(crate) stream_shares: Shares,
     pub(crate) addresses: Addresses,
     /// Where work is done that takes long.
     pub(crate) aside: Aside,
+    /// What clients have not read yet.
+    pub(crate) unread: Shares,
 }
 
 impl App {

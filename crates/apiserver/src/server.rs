@@ -18,7 +18,7 @@ use crate::builtin::addresses::{self, Addresses};
 use crate::builtin::{self, CRD_TABLE, NAMESPACE_TABLE};
 use crate::controllers;
 use crate::extension::Extension;
-use crate::http::{self, Aside};
+use crate::http::{self, Aside, Shares, unread};
 use crate::logs::PodLogs;
 use crate::object::time;
 use crate::registry::Registry;
@@ -270,8 +270,10 @@ impl Server {
             pod_logs: options.pod_logs,
             pod_streams: options.pod_streams,
             stream_places: Arc::new(Semaphore::new(streams::CONNECTIONS)),
+            stream_shares: Shares::of(streams::CONNECTIONS_OF_ONE),
             addresses: Addresses::default(),
             aside: Aside::default(),
+            unread: Shares::of(unread::MOST),
         };
         let all = Range { prefix: "", after: None, limit: usize::MAX };
         for table in [CRD_TABLE, addresses::TABLE] {

@@ -50,7 +50,7 @@ fn idle_up(home: &Path) {
     let dir = home.join("idle");
     let (mut first, mut again, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..STARTS {
-        let _ = fs::remove_dir_all(&dir);
+        let _ = trainyard_node::remove_tree(&dir);
         let (child, took) = up(home, &dir);
         first.push(took);
         stop(child);

@@ -78,7 +78,16 @@ fn log_to_stderr(level: &str, as_json: bool) {
 fn complain(message: &str) {
     use std::io::Write as _;
     // Whoever closed the standard error, or filled the disk it goes to, does not want to know.
-    let _ = writeln!(std::io::stderr().lock(), "trainyard: {message}");
+    let _ = writeln!(std::io::stderr().lock(), "trainyard: {}", harmless(message));
+}
+
+/// A message may quote what somebody else wrote: no part of it gets to be a command to the terminal.
+fn harmless(message: &str) -> String {
+    let shown = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
+    message
+        .chars()
+        .map(|letter| if shown(letter) { letter.into() } else { letter.escape_default().to_string() })
+        .collect()
 }
 
 /// The one way in which this binary writes results. A reader that went away (`| head`) is no error.
@@ -92,5 +101,13 @@ fn print_bytes(bytes: &[u8]) -> anyhow::Result<bool> {
     match std::io::stdout().lock().write_all(bytes) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         other => Ok(other.map(|()| true)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn messages_are_no_commands_to_the_terminal() {
+        assert_eq!(super::harmless("a\u{1b}[31mb\r\n\tc é"), "a\\u{1b}[31mb\\r\n\tc é");
     }
 }

@@ -36,7 +36,7 @@ impl Directory {
         let lock = lock(path)?;
         for name in ["etcd", "pki", "log", "kubeconfig"] {
             let old = path.join(name);
-            let removed = if old.is_dir() { fs::remove_dir_all(&old) } else { fs::remove_file(&old) };
+            let removed = if old.is_dir() { remove(&old) } else { fs::remove_file(&old) };
             match removed {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(Error::at(old)(error));
@@ -88,8 +88,13 @@ fn remove_leftovers(base: &Path) {
     let entries = fs::read_dir(base).into_iter().flatten().flatten().map(|entry| entry.path());
     for path in entries.filter(ours).filter(|path| is_left(path)) {
         // Somebody else may be removing it too.
-        let _result = fs::remove_dir_all(path);
+        let _result = remove(&path);
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "only programs of ours have been there")]
+fn remove(path: &Path) -> std::io::Result<()> {
+    fs::remove_dir_all(path)
 }
 
 #[cfg(test)]

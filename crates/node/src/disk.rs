@@ -20,6 +20,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde::{Deserialize, Serialize};
 
+use crate::remove::remove_tree;
 use crate::runtime::files;
 use crate::secrets;
 
@@ -141,7 +142,7 @@ impl Disk {
     pub(crate) fn clear(&self, uid: &str, now: Timestamp) -> io::Result<()> {
         self.scrub(uid);
         for dir in [self.work(uid), self.volumes(uid)] {
-            match fs::remove_dir_all(&dir) {
+            match remove_tree(&dir) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -198,7 +199,7 @@ impl Disk {
 
     /// Removes a pod's directory with its logs.
     pub(crate) fn forget(&self, uid: &str) -> io::Result<()> {
-        fs::remove_dir_all(self.pod(uid))
+        remove_tree(&self.pod(uid))
     }
 
     /// Drops older runs of a container, all but the newest two: that one and the one before it.
@@ -206,7 +207,7 @@ impl Disk {
         let runs = self.runs(uid, container).unwrap_or_default();
         for number in runs.iter().rev().skip(2) {
             // What cannot be removed now is removed next time.
-            let _ = fs::remove_dir_all(self.run(uid, container, *number));
+            let _ = remove_tree(&self.run(uid, container, *number));
             let _ = fs::remove_file(self.container(uid, container).join(format!("{number}.level")));
         }
     }
@@ -276,7 +277,7 @@ mod tests {
         fs::create_dir(disk.run("u", "c", 7)).unwrap();
         assert_eq!((disk.runs("u", "c").unwrap(), disk.level("u", "c", 7)), (vec![7], 2));
         // Not a directory: as unreadable as one for which there is no descriptor left, and root cannot help it.
-        fs::remove_dir_all(disk.container("u", "c")).unwrap();
+        remove_tree(&disk.container("u", "c")).unwrap();
         fs::write(disk.container("u", "c"), "").unwrap();
         disk.runs("u", "c").unwrap_err();
         disk.newest_runs("u").unwrap_err();

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::lock;
+use crate::remove::remove_tree;
 use crate::runtime::files::{LOCK, SPEC};
 use crate::runtime::state::State;
 use crate::volumes::is_payload;
@@ -38,7 +39,7 @@ pub(crate) fn scrub(pod: &Path) -> io::Result<()> {
         trouble = trouble.and(gone(fs::remove_file(file)));
     }
     for volume in entries(&pod.join("volumes")).into_iter().filter(|volume| is_payload(volume)) {
-        trouble = trouble.and(gone(fs::remove_dir_all(volume)));
+        trouble = trouble.and(gone(remove_tree(&volume)));
     }
     trouble
 }

@@ -26,8 +26,9 @@ use crate::users::{Tenant, Users};
 
 /// Containers that are started at once.
 const STARTS: usize = 8;
-/// After a failure to end what is left of a pod.
+/// After a failure to end what is left of a pod; after more of them it doubles, up to this.
 const RETRY: Duration = Duration::from_secs(5);
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
 /// A container that runs.
 #[derive(Clone, Debug)]
@@ -125,9 +126,11 @@ impl Shared {
     /// Ends whatever is left of a pod whose object is gone, and gives up its files but for the logs. What cannot be done
     /// now is tried until it can: nobody else would end these containers.
     pub(crate) async fn end_pod(self: &Arc<Self>, uid: &str, lane: &Lane) {
+        let mut retry = RETRY;
         while let Err(error) = self.try_end_pod(uid, lane).await {
-            tracing::warn!(uid, error, "cannot end what is left of a pod that is gone; will retry");
-            tokio::time::sleep(RETRY).await;
+            tracing::warn!(uid, error, again_in = ?retry, "cannot end what is left of a pod that is gone");
+            tokio::time::sleep(retry).await;
+            retry = (retry * 2).min(LONGEST_RETRY);
         }
     }
 

@@ -52,6 +52,14 @@ impl Identity {
         Self { uid: uid.into(), ..identity }
     }
 
+    /// Who is meant when something is shared out: accounts of one namespace together are one user, since whoever has the
+    /// namespace can make as many as they like.
+    pub(crate) fn payer(&self) -> &str {
+        let account = self.name.strip_prefix(ACCOUNT_PREFIX).and_then(|rest| rest.split_once(':'));
+        let length = account.map(|(namespace, _)| ACCOUNT_PREFIX.len() + namespace.len());
+        length.and_then(|length| self.name.get(..length)).unwrap_or(&self.name)
+    }
+
     pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }

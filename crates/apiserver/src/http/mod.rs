@@ -26,8 +26,10 @@ pub(crate) mod reply;
 mod reviews;
 mod scale;
 mod select;
+mod shares;
 mod stream;
 mod token;
+pub(crate) mod unread;
 mod update;
 mod watch;
 
@@ -50,6 +52,7 @@ pub(crate) use self::path::Page;
 use self::path::{Path, Target};
 pub(crate) use self::query::Query;
 use self::reply::Render;
+pub(crate) use self::shares::Shares;
 pub(crate) use self::watch::INITIAL_EVENTS_END;
 use crate::app::App;
 use crate::auth::Identity;
@@ -122,7 +125,7 @@ async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Resp
         return extension.router.oneshot(request).await.unwrap_or_else(|never| match never {});
     }
     let deprecated = path::deprecation(request.uri().path());
-    let aside = app.aside.clone();
+    let (aside, unread, user) = (app.aside.clone(), app.unread.clone(), Arc::clone(&identity));
     let mut response = match route(app, identity, &asked, query, request).await {
         Ok(response) => response,
         Err(failure) => reply::failure(&failure),
@@ -131,7 +134,7 @@ async fn handle(State(app): State<Arc<App>>, mut request: Request<Body>) -> Resp
         reply::warn(&mut response, &[warning]);
     }
     let encoding = response.extensions().get().copied().unwrap_or_else(|| asked.plain());
-    let response = encode::answer(response, encoding, &aside).await;
+    let response = unread::count(&unread, &user, encode::answer(response, encoding, &aside).await);
     if compress { gzip::answer(response).await } else { response }
 }
 

@@ -251,9 +251,9 @@ fn converse(
     let upgrade = input.extensions.remove::<OnUpgrade>().ok_or_else(|| {
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "unable to upgrade: unable to hijack response")
     })?;
-    let place = Arc::clone(&call.app.stream_places)
-        .try_acquire_owned()
-        .map_err(|_| Failure::too_many_requests("too many streams are open, please try again later"))?;
+    let full = || Failure::too_many_requests("too many streams are open, please try again later");
+    let part = call.app.stream_shares.take(&call.identity, 1).ok_or_else(full)?;
+    let place = Arc::clone(&call.app.stream_places).try_acquire_owned().map_err(|_| full())?;
     let mut stop = call.app.stop.clone();
     let talking = async move {
         let conversation = async move {
@@ -267,7 +267,7 @@ fn converse(
             _closed = stop.changed() => {}
             () = conversation => {}
         }
-        drop(place);
+        drop((place, part));
     };
     match input.extensions.remove::<Guests>() {
         Some(guests) => guests.spawn(talking),

@@ -44,6 +44,11 @@ impl Expression {
         if text.len() > MAX_LENGTH {
             return Err(format!("the expression has {} bytes, more than {MAX_LENGTH}", text.len()));
         }
+        // The parser takes seconds for what is nested thousands of levels deep.
+        let nested = celcheck::nesting(text);
+        if nested > MAX_DEPTH {
+            return Err(too_deep(nested));
+        }
         let parse = || {
             let parsed =
                 Parser::new().enable_optional_syntax(true).parse(&celcheck::without_double_not(text));
@@ -52,7 +57,7 @@ impl Expression {
             let expr = if known > MAX_DEPTH { expr } else { expand(expr, optional_old) };
             let depth = depth(&expr);
             if depth > MAX_DEPTH {
-                return Err(format!("the expression is nested {depth} levels deep, more than {MAX_DEPTH}"));
+                return Err(too_deep(depth));
             }
             let checked = check().map_err(|problems| celcheck::report(text, problems))?;
             Ok((Self { expr, depth }, checked))
@@ -67,6 +72,10 @@ impl Expression {
             thread.join().unwrap_or_else(|_| Err("the expression is too complex to parse".to_owned()))
         })
     }
+}
+
+fn too_deep(levels: usize) -> String {
+    format!("the expression is nested {levels} levels deep, more than {MAX_DEPTH}")
 }
 
 /// What the parser found, in the words of the real server's.
@@ -135,4 +144,54 @@ fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
 
 fn depth(expr: &IdedExpr) -> usize {
     1 + parts(&expr.expr).into_iter().map(depth).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nested_too_deep_is_not_parsed() {
+        let wrapped =
+            |open: &str, close: &str, n: usize| format!("{}1{} == 1", open.repeat(n), close.repeat(n));
+        let cases = [
+            wrapped("[", "]", 4000),
+            wrapped("(", ")", 4000),
+            wrapped("{1:", "}", 2000),
+            "-".repeat(9000),
+            wrapped("[", "", 4000),
+        ];
+        for text in cases {
+            let why = Expression::parse(&text).unwrap_err();
+            assert!(why.contains("levels deep, more than 200"), "{why:.200}");
+        }
+        assert!(Expression::parse(&wrapped("(", ")", 20)).is_ok());
+        // What is quoted is not nested.
+        assert!(Expression::parse(&format!("'{}' != ''", "(".repeat(500))).is_ok());
+    }
+
+    #[test]
+    fn zz_patterns() {
+        let base: [(&str, String); 14] = [
+            ("dots", format!("self{}", ".a".repeat(7000))),
+            ("plus", format!("1{} > 0", "+1".repeat(7000))),
+            ("list", format!("[1{}] == []", ",1".repeat(7000))),
+            ("ternary", format!("{}true", "true?true:".repeat(1500))),
+            ("ternary-in", format!("{}true{}", "true?".repeat(1500), ":true".repeat(1500))),
+            ("closing", ")".repeat(16000)),
+            ("words", "a ".repeat(8000)),
+            ("and", format!("true{}", "&&true".repeat(2500))),
+            ("calls", format!("self{}", ".a()".repeat(4000))),
+            ("index", format!("self{}", "[0]".repeat(5000))),
+            ("bad chars", "§".repeat(8000)),
+            ("open string", format!("'{}", "a".repeat(16000))),
+            ("commas", ",".repeat(16000)),
+            ("mixed", "[)".repeat(8000)),
+        ];
+        for (name, text) in base {
+            let begun = std::time::Instant::now();
+            let parsed = Expression::compile(&text, false, || Ok(()));
+            println!("{name}: {:?} {:?}", begun.elapsed(), parsed.map(|_| ()).map_err(|why| why.len()));
+        }
+    }
 }

@@ -107,13 +107,13 @@ impl Place {
             *client = Client::Owner;
         } else {
             let limits = self.room.limits;
-            let held = state.clients.get(&identity.name).copied().unwrap_or_default();
+            let held = state.clients.get(identity.payer()).copied().unwrap_or_default();
             if held >= limits.client || state.known >= limits.clients {
                 return false;
             }
-            state.clients.insert(identity.name.clone(), held + 1);
+            state.clients.insert(identity.payer().to_owned(), held + 1);
             state.known += 1;
-            *client = Client::Known(identity.name.clone());
+            *client = Client::Known(identity.payer().to_owned());
         }
         state.strangers.remove(&self.number);
         true

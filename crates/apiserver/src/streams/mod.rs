@@ -35,6 +35,8 @@ pub(crate) const LINGER: Duration = Duration::from_secs(5);
 pub(crate) const PING: Duration = Duration::from_secs(30);
 /// Streaming connections at once. Each may hold a message of the largest size, and a process.
 pub(crate) const CONNECTIONS: usize = 512;
+/// And how many of them one client may have.
+pub(crate) const CONNECTIONS_OF_ONE: u64 = 128;
 
 /// What a process reads.
 pub type Input = Box<dyn AsyncRead + Send + Unpin>;

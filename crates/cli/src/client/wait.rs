@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use futures::future::join_all;
 use serde_json::Value;
 use trainyard_core::conditions::types;
@@ -112,8 +112,19 @@ impl What {
 }
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let cluster = args.reach.open().await?;
-    let jobs = present(&cluster, args).await?;
+    let find = async {
+        let cluster = args.reach.open().await?;
+        let jobs = present(&cluster, args).await?;
+        anyhow::Ok((cluster, jobs))
+    };
+    let (cluster, jobs) = match args.timeout {
+        None => find.await?,
+        // A server that takes connections and says nothing would be waited for for ever.
+        Some(limit) => {
+            let found = tokio::time::timeout(limit, find).await;
+            found.map_err(|_| anyhow!("the server did not answer within {}s", limit.as_secs()))??
+        }
+    };
     let mut kinds: BTreeMap<String, Vec<&Job>> = BTreeMap::new();
     for job in &jobs {
         kinds.entry(job.resource.qualified()).or_default().push(job);

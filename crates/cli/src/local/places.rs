@@ -39,7 +39,7 @@ fn forget_old(runs: &Path) {
         }
         if n < old && trainyard_node::runtime::running_under(&pods).is_empty() {
             // What cannot be removed now is removed next time.
-            let _ = std::fs::remove_dir_all(dir);
+            let _ = trainyard_node::remove_tree(dir);
         } else {
             trainyard_node::scrub_all(&pods);
         }

@@ -212,7 +212,7 @@ async fn files_are_copied_both_ways() {
         assert!(fs::read(back.join("noise")).unwrap() == bytes);
         assert_eq!(fs::read_to_string(back.join("with space")).unwrap(), "x");
         for dir in [&there, &back] {
-            fs::remove_dir_all(dir).unwrap();
+            trainyard_node::remove_tree(dir).unwrap();
         }
     }
 }

@@ -12,10 +12,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use super::payload::{File, Payload};
+use crate::remove::remove_tree;
 
 /// The link to the files that hold at present.
 pub(super) const DATA: &str = "..data";
 const NEXT: &str = "..data.next";
+/// No file of ours is larger: an object has a megabyte or two.
+const LARGEST: u64 = 8 << 20;
 
 /// A directory with these permissions, whatever the umask is; one that has an owner is for that user alone. One that is
 /// there keeps what it has, but for a wrong owner.
@@ -105,7 +108,7 @@ fn remove_others(path: &Path, keep: &str) -> io::Result<()> {
         let name = entry.file_name();
         let old = name.to_str().is_some_and(|name| name.starts_with("..") && name != keep);
         if old && entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
+            remove_tree(&entry.path())?;
         }
     }
     Ok(())
@@ -135,7 +138,11 @@ fn read(root: &Path, owner: Option<u32>) -> io::Result<Payload> {
             }
             let name = path.strip_prefix(root).map_err(io::Error::other)?.to_string_lossy().into_owned();
             let mode = meta.permissions().mode() & 0o777;
-            payload.insert(name, File { content: fs::read(&path)?, mode });
+            // Something that is not ours is different, whatever is in it: a pipe would be waited for, and a link may lead
+            // to what has no end.
+            let is_ours = meta.is_file() && meta.len() <= LARGEST;
+            let content = if is_ours { fs::read(&path)? } else { Vec::new() };
+            payload.insert(name, File { content, mode });
         }
     }
     Ok(payload)

@@ -19,7 +19,7 @@ mod types;
 mod unify;
 
 pub(super) use source::{Problem, found, report};
-pub(super) use token::without_double_not;
+pub(super) use token::{nesting, without_double_not};
 
 use super::node::Node;
 use infer::Checker;

@@ -30,6 +30,29 @@ const SYMBOLS: [&str; 24] = [
     "+", "*", "/", "%",
 ];
 
+/// Levels of brackets and of signs in front of each other. More than there are, if there is something in the text that
+/// cannot be read here.
+pub(crate) fn nesting(text: &str) -> usize {
+    let (mut open, mut signs, mut deepest) = (0_usize, 0, 0);
+    let mut see = |symbol: &str| {
+        match symbol {
+            "(" | "[" | "{" => open += 1,
+            ")" | "]" | "}" => open = open.saturating_sub(1),
+            _ => {}
+        }
+        signs = if matches!(symbol, "-" | "!") { signs + 1 } else { 0 };
+        deepest = deepest.max(open + signs);
+    };
+    match words(text) {
+        Some(tokens) => tokens.iter().for_each(|token| match token.word {
+            Word::Symbol(symbol) => see(symbol),
+            _ => see(""),
+        }),
+        None => text.split("").for_each(see),
+    }
+    deepest
+}
+
 /// Splits a text that the parser took. Nothing if there is something in it that only the parser understands.
 pub(super) fn words(text: &str) -> Option<Vec<Token>> {
     let chars: Vec<char> = text.chars().collect();
