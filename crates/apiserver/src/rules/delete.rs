@@ -196,7 +196,8 @@ fn undecided(object: &Value) -> bool {
     !finalizers(object).iter().any(|f| [FOREGROUND, ORPHAN].contains(f))
 }
 
-/// Marks an object as deleting, or shortens the time it has.
+/// Marks an object as deleting, or shortens the time it has. That time counts from the first request: whoever wants to know
+/// when the object was asked to end subtracts the period from `deletionTimestamp`.
 pub(crate) fn begin(object: &mut Value, grace: i64, now: Timestamp) {
     let left = meta_map(object).and_then(|m| m.get("deletionGracePeriodSeconds")).and_then(Value::as_i64);
     if is_deleting(object) && left.is_none_or(|left| left <= grace) {
@@ -207,9 +208,16 @@ pub(crate) fn begin(object: &mut Value, grace: i64, now: Timestamp) {
     {
         set_meta(object, "generation", generation + 1);
     }
-    let end = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+    let asked = left.and_then(|left| asked(object, left)).unwrap_or(now);
+    let end = asked.checked_add(SignedDuration::from_secs(grace)).unwrap_or(asked);
     set_meta(object, "deletionTimestamp", time(end));
     set_meta(object, "deletionGracePeriodSeconds", grace);
+}
+
+/// When an object that has `left` seconds to end was asked to.
+fn asked(object: &Value, left: i64) -> Option<Timestamp> {
+    let end: Timestamp = meta(object, "deletionTimestamp").parse().ok()?;
+    end.checked_sub(SignedDuration::from_secs(left)).ok()
 }
 
 fn set_phase_terminating(object: &mut Value) {
@@ -242,6 +250,21 @@ mod tests {
         assert!(matches!(outcome(kept.clone(), &options), Outcome::Keep));
         let now = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
         assert!(matches!(outcome(kept, &now), Outcome::Remove(_)));
+    }
+
+    #[test]
+    fn a_shorter_period_counts_from_the_first_request() {
+        let pod = json!({
+            "metadata": {"name": "a", "finalizers": ["x/y"]}, "spec": {"nodeName": "n"}, "status": {"phase": "Running"},
+        });
+        let Outcome::Put(mut pod) = outcome(pod, &DeleteOptions::default()) else { panic!("not kept") };
+        for (grace, end) in [(20, "1970-01-01T00:00:20Z"), (0, "1970-01-01T00:00:00Z")] {
+            begin(&mut pod, grace, Timestamp::from_second(7).unwrap());
+            assert_eq!(
+                (meta(&pod, "deletionTimestamp"), &pod["metadata"]["deletionGracePeriodSeconds"]),
+                (end, &json!(grace))
+            );
+        }
     }
 
     #[test]
