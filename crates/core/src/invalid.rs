@@ -46,9 +46,9 @@ pub struct InvalidJob<'a> {
 /// succeeded, whatever somebody did to its spec meanwhile.
 pub fn plan_broken(framework: &dyn Framework, seen: &Seen<'_>, errors: &[FieldError]) -> Plan {
     let job = as_its_pods_have_it(seen);
-    let record = match verdict(framework, &Seen { job: &job, ..*seen }) {
+    let (record, wake) = match verdict(framework, &Seen { job: &job, ..*seen }) {
         Ok(plan) => return plan,
-        Err(record) => record,
+        Err(unfinished) => unfinished,
     };
     let invalid = InvalidJob {
         kind: job.kind,
@@ -61,7 +61,7 @@ pub fn plan_broken(framework: &dyn Framework, seen: &Seen<'_>, errors: &[FieldEr
         errors,
         pods: seen.pods,
     };
-    Plan { record, ..plan_invalid(&invalid, seen.now) }
+    Plan { record, wake, ..plan_invalid(&invalid, seen.now) }
 }
 
 /// The job with the replicas that it had when its spec was good: pods are neither made nor deleted until it is again.

@@ -78,15 +78,23 @@ pub fn plan(framework: &dyn Framework, seen: &Seen<'_>) -> Plan {
     draft.finish()
 }
 
-/// Looks only whether a job has done what it was for: the plan of its end if it has, else what is to be remembered.
-pub(crate) fn verdict(framework: &dyn Framework, seen: &Seen<'_>) -> Result<Plan, Option<Record>> {
+/// Looks only whether a job has done what it was for: the plan of its end if it has, else what is to be remembered, and when
+/// to try that again if the server refuses it.
+pub(crate) fn verdict(
+    framework: &dyn Framework,
+    seen: &Seen<'_>,
+) -> Result<Plan, (Option<Record>, Option<Timestamp>)> {
     let mut draft = Draft::new(framework, seen);
-    let ours = steps::ownership::apply(&mut draft) == Flow::Go && !conditions::is_finished(&draft.status);
-    if ours && steps::verdict::apply(&mut draft) == Flow::Done {
-        steps::tracking::apply(&mut draft);
-        return Ok(draft.finish());
+    if steps::ownership::apply(&mut draft) == Flow::Done || conditions::is_finished(&draft.status) {
+        return Err((None, None));
     }
-    Err(draft.finish().record.filter(|_| ours))
+    let has_ended = steps::verdict::apply(&mut draft) == Flow::Done;
+    if has_ended {
+        steps::tracking::apply(&mut draft);
+    }
+    steps::unwritten::apply(&mut draft);
+    let plan = draft.finish();
+    if has_ended { Ok(plan) } else { Err((plan.record, plan.wake)) }
 }
 
 /// Why no replica may be created now.

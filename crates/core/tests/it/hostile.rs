@@ -439,3 +439,18 @@ fn a_job_that_restarts_as_one_restarts_nothing_in_place() {
     let record = &world.job().unwrap().record;
     assert_eq!((record.attempt, record.restarts), (1, 1), "Always means always");
 }
+
+#[test]
+fn a_refused_record_keeps_no_job_with_an_invalid_spec_from_saying_so() {
+    let mut world = running(&workers("OnFailure", None));
+    world.break_spec(true);
+    world.refuse_writes(&Resource::RECORD, 422);
+    world.exit("j-worker-0", 0);
+    world.reconcile();
+    let plan = world.reconcile().unwrap();
+    assert!(condition(&world, types::INVALID_SPEC).is_some(), "{:?}", plan.report);
+    assert!(plan.wake.is_some_and(|wake| wake > world.now), "the record is tried again later");
+    world.exit("j-worker-1", 0);
+    world.reconcile();
+    assert!(is_true(&world.job().unwrap().status, types::SUCCEEDED));
+}

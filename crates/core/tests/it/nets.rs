@@ -1,4 +1,4 @@
-//! The properties of a planner in a world that misbehaves, P12 to P17, each over thousands of worlds.
+//! The properties of a planner in a world that misbehaves, P12 to P18, each over thousands of worlds.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use trainyard_core::*;
 
 use crate::job_gen::{JobSpec, Ports, RoleSpec, job_spec};
 use crate::properties::{Step, config, exits, run, step, world_after};
-use crate::world::{RUNS_ON, World};
+use crate::world::{Crash, RUNS_ON, World};
 
 /// What a plan creates, without identities.
 fn creations(plan: &Plan) -> BTreeMap<String, String> {
@@ -49,7 +49,10 @@ proptest! {
         spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..40),
     ) {
         // What users changed in the spec meanwhile is in the copy, too.
-        let kept = |step: &&Step| !matches!(step, Step::Suspend(_) | Step::Scale(_) | Step::Break(_));
+        let changes = |step: &Step| {
+            matches!(step, Step::Suspend(_) | Step::Scale(_) | Step::Break(_) | Step::RefuseWrites(..))
+        };
+        let kept = |step: &&Step| !changes(step);
         let steps: Vec<Step> = steps.iter().filter(kept).cloned().collect();
         let spec = JobSpec { ports: Ports::Fixed, ..spec };
         let mut copy = world_after(&spec, &exits, &steps);
@@ -146,6 +149,45 @@ proptest! {
             let waits = plan.wake.map(|wake| wake.duration_since(world.now).as_secs());
             prop_assert!(waits.is_none_or(|waits| waits <= 300), "{:?} s: {}", waits, plan.report);
         }
+    }
+
+    /// P18: a record that the server refuses holds up what relies on it, and nothing else.
+    #[test]
+    fn p18_a_refused_record_holds_up_no_end(
+        spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..40), code in prop::sample::select(&[422, 500][..]),
+    ) {
+        let mut world = world_after(&spec, &exits, &steps);
+        world.grant_writes();
+        let Some((free, job)) = world.plan(0, 0) else { return Ok(()) };
+        let broken = world.state.broken;
+        world.refuse_writes(&Resource::RECORD, code);
+        for _ in 0..3 {
+            world.execute(&free, &job, Crash { stage: 1, ..Crash::NONE });
+        }
+        if free.record.is_none() {
+            return Ok(());
+        }
+        let (held, _) = world.plan(0, 0).unwrap();
+        prop_assert_eq!(&held.record, &None, "a refused record is tried at once: {:?}", held.report);
+        prop_assert!(held.wake.is_some(), "a refused record is never tried again");
+        let status = free.status.as_ref().unwrap_or(&job.status);
+        // A pod is let go as soon as what became of it is stored.
+        let relies = |action: &&Action| !matches!(action, Action::Release { .. });
+        if is_finished(status) || job.policy.suspend && !broken {
+            prop_assert_eq!(&held.status, &free.status);
+            prop_assert_eq!(&held.actions, &free.actions);
+        } else {
+            prop_assert_eq!(held.actions.iter().find(relies), None);
+        }
+        if !held.actions.iter().all(|action| relies(&action)) {
+            // A pod that goes is news.
+            return Ok(());
+        }
+        world.reconcile();
+        let Some((again, _)) = world.plan(0, 0) else { return Ok(()) };
+        prop_assert_eq!((&again.record, &again.status), (&None, &None), "after {:?}", held);
+        let more = |action: &&Action| relies(action) && !held.actions.contains(action);
+        prop_assert_eq!(again.actions.iter().find(more), None, "after {:?}", held);
     }
 }
 

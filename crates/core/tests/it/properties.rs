@@ -25,6 +25,8 @@ pub(crate) enum Step {
     Refuse(usize, &'static str),
     Skew(usize, i64),
     Break(bool),
+    RefuseWrites(&'static Resource, u16),
+    GrantWrites,
     Suspend(bool),
     Scale(u32),
     Pass(i64),
@@ -69,7 +71,15 @@ fn hostile() -> impl Strategy<Value = Step> {
         3 => drain.prop_map(|(pod, code, evicted)| Step::Drain { pod, code, evicted }),
         3 => (0_usize..6, prop::sample::select(&REFUSALS[..])).prop_map(|(n, reason)| Step::Refuse(n, reason)),
         2 => (0_usize..6, prop::sample::select(&[-3600, 3600][..])).prop_map(|(n, by)| Step::Skew(n, by)),
+        1 => refuse_writes(&[&Resource::RECORD, &Resource::STATUS]),
+        1 => Just(Step::GrantWrites),
     ]
+}
+
+/// The server refuses to store one of these parts of the job.
+fn refuse_writes(parts: &'static [&'static Resource]) -> impl Strategy<Value = Step> {
+    (prop::sample::select(parts), prop::sample::select(&[422, 500][..]))
+        .prop_map(|(part, code)| Step::RefuseWrites(part, code))
 }
 
 /// What must not cost a restart, nor give one back.
@@ -81,6 +91,9 @@ fn turn() -> impl Strategy<Value = Vec<Step>> {
     let drain = (0_usize..6, prop::sample::select(&[0, 1, 143][..]), any::<bool>());
     prop_oneof![
         Just(cycle),
+        // Where the status is refused no end of a job can be stored, and the kubelet goes on.
+        refuse_writes(&[&Resource::RECORD]).prop_map(|step| vec![step]),
+        Just(vec![Step::GrantWrites]),
         refuse.prop_map(|(n, reason)| vec![Step::Refuse(n, reason)]),
         drain.prop_map(|(pod, code, evicted)| vec![Step::Drain { pod, code, evicted }]),
     ]
@@ -113,6 +126,8 @@ pub(crate) fn run(world: &mut World, step: &Step) {
             world.refuse(&name(world, *n), reason);
         }
         Step::Skew(n, seconds) => world.skew(&name(world, *n), *seconds),
+        Step::RefuseWrites(part, code) => world.refuse_writes(part, *code),
+        Step::GrantWrites => world.grant_writes(),
         Step::Break(broken) => world.break_spec(*broken),
         Step::Suspend(on) => world.suspend(*on),
         Step::Scale(n) => world.scale(*n),
@@ -167,6 +182,11 @@ proptest! {
         let mut world = world_after(&spec, &exits, &steps);
         // A job that fails for its spec is cleaned up by the plan after.
         world.break_spec(false);
+        world.grant_writes();
+        if world.says_refused() {
+            // The plan that tries a refused record again leaves what is said of the refusal to the plan after.
+            world.reconcile();
+        }
         let Some(mut first) = world.reconcile() else { return Ok(()) };
         // Pods come after what they need, and go when their end is written down: that is one more plan each.
         let others = [&Resource::POD, &Resource::SERVICE];
@@ -195,7 +215,9 @@ proptest! {
     fn p2_any_subset_of_a_plan_may_be_done(
         spec in job_spec(), exits in exits(), steps in prop::collection::vec(step(), 0..20), crash in crash(),
     ) {
-        let world = world_after(&spec, &exits, &steps);
+        let mut world = world_after(&spec, &exits, &steps);
+        // A plan whose writes are refused is not cut off: it is replaced by another.
+        world.grant_writes();
         let mut whole = world.clone();
         let mut broken = world;
         if let Some((plan, job)) = broken.plan(0, 0) {
@@ -271,8 +293,10 @@ proptest! {
     ) {
         let mut world = World::new(&spec, exits);
         let mut last = Record::default();
+        // A pod that goes before its end could be written down takes its restarts with it, unless it is kept until then.
+        let happens = |step: &&Step| spec.tracks || !matches!(step, Step::RefuseWrites(..));
         for (n, crash, turn) in order {
-            turn.iter().flatten().for_each(|step| run(&mut world, step));
+            turn.iter().flatten().filter(happens).for_each(|step| run(&mut world, step));
             // An operator that is there sees every end before the kubelet answers it; it may be cut off on the way.
             if let Some((plan, job)) = world.plan(0, 0) {
                 world.execute(&plan, &job, crash);
@@ -355,6 +379,7 @@ proptest! {
         }
         world.suspend(false);
         world.break_spec(false);
+        world.grant_writes();
         let settled = world.settle();
         if !spec.may_never_end() {
             prop_assert!(settled, "still moving: {}", world.outcome());

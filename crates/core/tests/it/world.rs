@@ -90,6 +90,10 @@ pub(crate) struct World {
     next_uid: u32,
     version: u64,
     ports: PortSpace,
+    /// Which parts of the job the server refuses to store, and with which code.
+    refuses: Vec<(&'static Resource, u16)>,
+    /// What the operator remembers of that.
+    failures: Vec<WriteFailure>,
 }
 
 /// How much of a plan is carried out.
@@ -147,6 +151,8 @@ impl World {
             next_uid: 0,
             version: 1,
             ports: PortSpace { first: 20_000, last: 20_999, taken: Vec::new() },
+            refuses: Vec::new(),
+            failures: Vec::new(),
         }
     }
 
@@ -194,7 +200,7 @@ impl World {
             services,
             extras,
             ports: Some(&self.ports),
-            failures: &[],
+            failures: &self.failures,
             tail: None,
             priorities: &Priorities::default(),
             options: &self.options,
@@ -223,6 +229,9 @@ impl World {
         if crash.stage == 0 || !writes || stale {
             return;
         }
+        if plan.record.is_some() && self.is_refused(&Resource::RECORD) {
+            return;
+        }
         if let Some(record) = &plan.record {
             expected = self.write_job(|job| {
                 job.record = record.clone();
@@ -230,6 +239,9 @@ impl World {
             });
         }
         if crash.stage == 1 {
+            return;
+        }
+        if plan.status.is_some() && self.is_refused(&Resource::STATUS) {
             return;
         }
         if let Some(status) = &plan.status {
@@ -544,12 +556,15 @@ impl World {
     pub(crate) fn suspend(&mut self, on: bool) {
         if self.job().is_some_and(|job| job.policy.suspend != on) {
             self.write_job(|job| job.policy.suspend = on);
+            self.failures.clear();
             // What follows is the user's wish, not the answer to an end.
             self.owing.clear();
         }
     }
 
     pub(crate) fn scale(&mut self, workers: u32) {
+        // A refusal concerns one spec: the operator tries again when the user has changed it.
+        self.failures.clear();
         self.write_job(|job| {
             for role in job.roles.iter_mut().filter(|role| role.name == "Worker") {
                 role.replicas = workers;

@@ -115,14 +115,21 @@ impl Job {
         u16::try_from(number).unwrap()
     }
 
-    pub(super) fn plan(&self, job: &JobView, pods: &[PodView], broken: bool, now: Timestamp) -> Plan {
+    pub(super) fn plan(
+        &self,
+        job: &JobView,
+        pods: &[PodView],
+        failures: &[WriteFailure],
+        broken: bool,
+        now: Timestamp,
+    ) -> Plan {
         let seen = Seen {
             job,
             pods,
             services: &[],
             extras: &self.extras,
             ports: None,
-            failures: &[],
+            failures,
             tail: None,
             priorities: &Priorities::default(),
             options: &self.options,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::job::Job;
 use super::pod::{Asked, Clock, Life, Pod};
-use super::state::State;
+use super::state::{Refuses, State};
 
 /// One thing that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(super) enum Move {
     Scale,
     LoseRecord,
     Copy,
+    /// The server refuses to store a part of the job, or stores everything again.
+    Refuse,
 }
 
 /// When the operator looks.
@@ -73,6 +75,8 @@ pub(super) fn line(job: &Job, step: &Step) -> String {
         Move::Scale if state.scaled => "the user asks for a worker less".into(),
         Move::Scale => "the user asks for all workers again".into(),
         Move::LoseRecord => "the user replaces the job and forgets its annotations".into(),
+        Move::Refuse if state.refuses == Refuses::Nothing => "the server stores everything again".into(),
+        Move::Refuse => format!("the server refuses to store the {:?}", state.refuses),
         Move::Copy => "a new job is made from the manifest of this one, annotations and all".into(),
     };
     let pods = state.replicas.iter().filter_map(|replica| replica.pod).map(words).collect::<Vec<_>>();

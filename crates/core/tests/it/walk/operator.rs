@@ -10,7 +10,7 @@ use super::job::{Job, USED, show_numbers};
 use super::moves::{Move, Step, Time};
 use super::pod::{Again, EARLY, LATE};
 use super::rules;
-use super::state::{Flight, Kept, State};
+use super::state::{Flight, Kept, Refuses, State};
 
 /// What the operator made of a state, and what is wrong with that.
 pub(super) struct Looked {
@@ -37,9 +37,15 @@ impl State {
         let pods = self.cached_pods(job);
         let second = if time == Time::Late { LATE } else { EARLY };
         let now = Timestamp::from_second(second).unwrap();
-        let plan = job.plan(&seen, &pods, self.broken, now);
+        let refused = self.refused(now);
+        let mut plan = job.plan(&seen, &pods, &refused, self.broken, now);
         let status = plan.status.as_ref().unwrap_or(&seen.status);
         let mut wrong = rules::of_a_plan(self, job, &seen, status, &plan, time);
+        if self.refuses == Refuses::Status && plan.status.take().is_some() {
+            // What the server does not store is not so, and nothing is done that comes after it.
+            plan.actions.clear();
+        }
+        let status = plan.status.as_ref().unwrap_or(&seen.status);
 
         let mut recorded = *self;
         if let Some(record) = &plan.record {
@@ -73,6 +79,15 @@ impl State {
             *text = format!("{text}, from [{}] {self:?}", job.shape(self.conditions));
         }
         Looked { next, waits: plan.wake.is_some(), acts: !requests.is_empty(), wrong }
+    }
+
+    /// What the operator remembers of refused records: it has just tried, for the third time.
+    fn refused(&self, at: Timestamp) -> Vec<WriteFailure> {
+        let failure = || {
+            let (name, message) = ("j".to_owned(), "refused".to_owned());
+            WriteFailure { what: &Resource::RECORD, name, code: 500, message, at, count: 3 }
+        };
+        (self.refuses == Refuses::Record).then(failure).into_iter().collect()
     }
 
     /// Sends a request; says what is wrong with it.

@@ -7,7 +7,7 @@ use trainyard_core::*;
 use super::job::Job;
 use super::moves::Time;
 use super::pod::{Age, Asked, Life, Pod};
-use super::state::{Kept, State};
+use super::state::{Kept, Refuses, State};
 
 /// What must never be planned. `seen` is the job, `status` its status after the plan.
 pub(super) fn of_a_plan(
@@ -25,6 +25,9 @@ pub(super) fn of_a_plan(
     let records = plan.record.is_some() && state.record == Kept::Own;
     if is_finished(&seen.status) && (plan.status.is_some() || records || creates) {
         wrong.push(format!("an end is not the end: {plan:?}"));
+    }
+    if plan.record.is_some() && state.refuses == Refuses::Record {
+        wrong.push("a record that the server refuses is tried again at once".into());
     }
     if creates && (state.suspend || state.broken || is_finished(status)) {
         wrong.push("a pod is created for a job that is suspended, invalid or over".into());

@@ -1,7 +1,7 @@
 //! Every life of a small job in which only so many things go wrong, none left out.
 //!
 //! The states are those of the walk. What goes wrong is counted: a node that misbehaves, a user who edits, a cache that is
-//! behind, a request that is slow, an operator that dies, a record that is lost. All lives with no such fault come first,
+//! behind, a request that is slow, an operator that dies, a record that is lost, a server that refuses a write. All lives with no such fault come first,
 //! then all with one, and so on; so what is found is found with the fewest faults, and by the shortest way.
 //!
 //! Plans that were made from a stale *job* are left out: the first write of such a plan is refused, whatever it is.
@@ -14,7 +14,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher};
 use super::job::Job;
 use super::moves::{Move, Step, Time, line};
 use super::rules;
-use super::state::State;
+use super::state::{Refuses, State};
 
 /// What a search found.
 pub(super) struct Found {
@@ -253,6 +253,7 @@ impl State {
             self.replicas[place].cached = None;
         }
         (self.suspend, self.broken, self.scaled) = (false, false, false);
+        self.refuses = Refuses::Nothing;
         self.settle(job);
         self
     }

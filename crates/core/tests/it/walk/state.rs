@@ -51,6 +51,14 @@ pub(super) enum Kept {
     OfAnother,
 }
 
+/// Which part of the job the server refuses to store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Refuses {
+    Nothing,
+    Record,
+    Status,
+}
+
 /// What really happened, whatever is written about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Truth {
@@ -73,6 +81,7 @@ pub(super) struct State {
     /// Nothing was ever restarted or replaced.
     pub(super) fresh: bool,
     pub(super) record: Kept,
+    pub(super) refuses: Refuses,
     /// Number of the list of conditions.
     pub(super) conditions: u16,
     pub(super) started: bool,
@@ -91,6 +100,7 @@ impl State {
             scaled: false,
             fresh: job.detail.search,
             record: Kept::Own,
+            refuses: Refuses::Nothing,
             conditions: 0,
             started: false,
             restarts: 0,
@@ -179,6 +189,13 @@ impl State {
             let mut state = *self;
             state.replicas.iter_mut().for_each(|replica| replica.flight = None);
             push(Move::Crash, false, state);
+        }
+        let refuse = |refuses: Refuses| Self { refuses, ..*self };
+        if self.refuses == Refuses::Nothing {
+            push(Move::Refuse, true, refuse(Refuses::Record));
+            push(Move::Refuse, true, refuse(Refuses::Status));
+        } else {
+            push(Move::Refuse, false, refuse(Refuses::Nothing));
         }
         if self.record == Kept::Own && self.conditions > 0 {
             push(Move::LoseRecord, true, self.without_record());
@@ -314,6 +331,7 @@ impl State {
         self.restarts = self.restarts.min(job.detail.most_restarts());
         let over = self.is_over(job);
         if over {
+            self.refuses = Refuses::Nothing;
             (self.suspend, self.broken, self.started, self.truth) = (false, false, true, Truth::default());
         }
         if over && !job.detail.search {

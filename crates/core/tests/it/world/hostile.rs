@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 use serde_json::Value;
 use trainyard_api::labels;
+use trainyard_api::reasons::suffix;
 use trainyard_core::conditions::{is_true, types};
 use trainyard_core::framework::{decider, has_leader};
 
@@ -39,6 +40,7 @@ impl World {
         });
         self.annotate(annotation);
         self.ended_before = self.is_over();
+        self.failures.clear();
         self.forgot = false;
         // Caches keep children by the UID of their owner: they have none of this one.
         self.history = VecDeque::from([Arc::new(self.state.clone())]);
@@ -158,6 +160,37 @@ impl World {
         if let Some(pod) = self.state.pods.get_mut(name).filter(|pod| pod.view.phase == Phase::Pending) {
             pod.skew = seconds;
         }
+    }
+
+    /// The server refuses to store a part of the job from now on: a webhook is down, or the object is too large.
+    pub(crate) fn refuse_writes(&mut self, what: &'static Resource, code: u16) {
+        self.refuses.retain(|(part, _)| *part != what);
+        self.refuses.push((what, code));
+    }
+
+    /// The server stores everything again, and the operator is another one: it knows of no refusal.
+    pub(crate) fn grant_writes(&mut self) {
+        (self.refuses, self.failures) = (Vec::new(), Vec::new());
+    }
+
+    /// True when the status says that the server refuses the record.
+    pub(crate) fn says_refused(&self) -> bool {
+        let conditions = self.job().map(|job| job.status.conditions.iter());
+        let reasons = conditions.into_iter().flatten().filter_map(|condition| condition.reason.as_deref());
+        reasons.into_iter().any(|reason| reason.ends_with(suffix::RECORD))
+    }
+
+    /// Whether the server refuses to store this part of the job. The operator remembers that as it does in a cluster.
+    pub(super) fn is_refused(&mut self, what: &'static Resource) -> bool {
+        let known = self.failures.iter().position(|failure| failure.what == what);
+        let before = known.map(|at| self.failures.remove(at));
+        let Some((_, code)) = self.refuses.iter().copied().find(|(part, _)| *part == what) else {
+            return false;
+        };
+        let count = before.map_or(1, |failure| failure.count + 1);
+        let (name, message) = ("j".to_owned(), "refused".to_owned());
+        self.failures.push(WriteFailure { what, name, code, message, at: self.now, count });
+        true
     }
 
     /// Why the job must not have Succeeded, if it has.
