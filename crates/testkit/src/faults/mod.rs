@@ -6,10 +6,11 @@
 
 mod stream;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use kube::client::Body;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceExt};
 
 /// The answers of a faulty server.
@@ -38,12 +40,19 @@ pub struct Rates {
     pub too_many: f64,
     /// 500, not applied.
     pub internal: f64,
+    /// The server refuses to store a job's record, or its status, with 422 or 500: this write and all that follow for a
+    /// while.
+    pub refused: f64,
+    /// At most this long.
+    pub max_refusal: Duration,
     /// Applied, but the connection breaks before the answer.
     pub lost_answer: f64,
     /// 410 to a watch, as an answer or as its first event, or to a list of an old version.
     pub expired: f64,
     /// After each event: the watch ends.
     pub cut: f64,
+    /// After each event: the connection is half open. The watch neither ends nor says anything any more.
+    pub half_open: f64,
     /// An event of a watch arrives broken.
     pub garbled: f64,
     /// An event of a watch arrives twice.
@@ -62,16 +71,19 @@ impl Rates {
         conflict: 0.0,
         too_many: 0.0,
         internal: 0.0,
+        refused: 0.0,
+        max_refusal: Duration::ZERO,
         lost_answer: 0.0,
         expired: 0.0,
         cut: 0.0,
+        half_open: 0.0,
         garbled: 0.0,
         duplicated: 0.0,
         delayed: 0.0,
         max_delay: Duration::ZERO,
     };
 
-    /// Every fault with the same probability.
+    /// Every fault with the same probability; those that last for a minute are rarer, or nothing else would happen.
     pub const fn all(rate: f64) -> Self {
         Self {
             latency: rate,
@@ -79,9 +91,12 @@ impl Rates {
             conflict: rate,
             too_many: rate,
             internal: rate,
+            refused: rate / 4.0,
+            max_refusal: Duration::from_mins(1),
             lost_answer: rate,
             expired: rate,
             cut: rate,
+            half_open: rate / 40.0,
             garbled: rate,
             duplicated: rate,
             delayed: rate,
@@ -102,13 +117,16 @@ struct Shared {
     /// How many faults may still happen: a run that never heals need never converge.
     left: AtomicU64,
     done: AtomicU64,
+    /// By the path of a job, or of its status: until when the server refuses to write it, and how.
+    refusals: Mutex<BTreeMap<String, (Instant, StatusCode)>>,
 }
 
 impl Faults {
     /// At most `most` faults, chosen by `seed`.
     pub fn new(seed: u64, rates: Rates, most: u64) -> Self {
         let rng = Mutex::new(StdRng::seed_from_u64(seed));
-        let shared = Shared { rates, rng, left: AtomicU64::new(most), done: AtomicU64::new(0) };
+        let (left, done) = (AtomicU64::new(most), AtomicU64::new(0));
+        let shared = Shared { rates, rng, left, done, refusals: Mutex::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -120,6 +138,7 @@ impl Faults {
     /// Nothing goes wrong from now on.
     pub fn heal(&self) {
         self.shared.left.store(0, Ordering::SeqCst);
+        self.refusals().clear();
     }
 
     /// How many faults there were.
@@ -152,6 +171,27 @@ impl Faults {
 
     fn roll<T>(&self, draw: impl FnOnce(&mut StdRng) -> T) -> T {
         draw(&mut self.shared.rng.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the server refuses to write to this path now, and how.
+    fn refuses(&self, path: &str) -> Option<StatusCode> {
+        let now = Instant::now();
+        let known = self.refusals().get(path).copied();
+        if let Some((_, code)) = known.filter(|(until, _)| now < *until) {
+            return Some(code);
+        }
+        if !self.strikes(self.rates().refused) {
+            return None;
+        }
+        let codes = [StatusCode::UNPROCESSABLE_ENTITY, StatusCode::INTERNAL_SERVER_ERROR];
+        let code = if self.roll(|rng| rng.random::<bool>()) { codes[0] } else { codes[1] };
+        let until = now + self.up_to(self.rates().max_refusal);
+        self.refusals().insert(path.to_owned(), (until, code));
+        Some(code)
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, BTreeMap<String, (Instant, StatusCode)>> {
+        self.shared.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn up_to(&self, most: Duration) -> Duration {
@@ -216,6 +256,8 @@ struct Asked {
     is_watch: bool,
     /// It names a version that the server may have forgotten.
     may_expire: bool,
+    /// The job or the status of a job that it changes: the operator patches a job for its record alone.
+    job: Option<String>,
 }
 
 impl Asked {
@@ -225,7 +267,10 @@ impl Asked {
         let reads = request.method() == Method::GET;
         let is_watch = reads && (has("watch=true") || has("watch=1"));
         let may_expire = reads && (is_watch || has("continue=") || has("resourceVersion="));
-        Self { method: request.method().clone(), is_watch, may_expire }
+        let path = request.uri().path();
+        let is_job = request.method() == Method::PATCH && path.starts_with("/apis/kubeflow.org/");
+        let job = is_job.then(|| path.to_owned());
+        Self { method: request.method().clone(), is_watch, may_expire, job }
     }
 }
 
@@ -244,6 +289,10 @@ async fn before(faults: &Faults, asked: &Asked) -> Before {
     if asked.may_expire && faults.strikes(rates.expired) {
         let in_stream = asked.is_watch && faults.roll(|rng| rng.random::<bool>());
         return Before::Answer(if in_stream { stream::expired() } else { gone() });
+    }
+    if let Some(code) = asked.job.as_deref().and_then(|path| faults.refuses(path)) {
+        let reason = if code.is_client_error() { "Invalid" } else { "InternalError" };
+        return Before::Answer(refusal(code, reason));
     }
     let changes = [Method::PUT, Method::PATCH].contains(&asked.method);
     if changes && faults.strikes(rates.conflict) {

@@ -20,13 +20,16 @@ struct Disturbed {
     /// Lines that are due, in order.
     ready: std::collections::VecDeque<Vec<u8>>,
     over: bool,
+    /// The connection is half open: nothing arrives any more, not even its end.
+    silent: bool,
 }
 
 /// Lets the events of a watch suffer.
 pub(super) fn disturb(faults: Faults, reply: Reply) -> Reply {
     reply.map(|body| {
         let inner = BodyStream::new(body);
-        let state = Disturbed { inner, faults, rest: Vec::new(), ready: Default::default(), over: false };
+        let (rest, ready) = (Vec::new(), Default::default());
+        let state = Disturbed { inner, faults, rest, ready, over: false, silent: false };
         let lines = stream::unfold(state, |mut state| async move {
             let line = state.next().await?;
             Some((line.map(|line| Frame::data(Bytes::from(line))), state))
@@ -47,6 +50,9 @@ impl Disturbed {
         loop {
             if let Some(line) = self.ready.pop_front() {
                 return Some(Ok(line));
+            }
+            if self.silent {
+                return std::future::pending().await;
             }
             if self.over {
                 return None;
@@ -72,13 +78,13 @@ impl Disturbed {
             let tail = self.rest.split_off(end + 1);
             let line = std::mem::replace(&mut self.rest, tail);
             self.suffer(line).await;
-            if self.over {
+            if self.over || self.silent {
                 return;
             }
         }
     }
 
-    /// One event: perhaps late, twice, broken, or the last.
+    /// One event: perhaps late, twice, broken, or the last, with or without a word.
     async fn suffer(&mut self, line: Vec<u8>) {
         let rates = *self.faults.rates();
         if self.faults.strikes(rates.delayed) {
@@ -98,5 +104,6 @@ impl Disturbed {
         if self.faults.strikes(rates.cut) {
             self.over = true;
         }
+        self.silent |= self.faults.strikes(rates.half_open);
     }
 }

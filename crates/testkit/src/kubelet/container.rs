@@ -72,7 +72,7 @@ impl Container {
                 exits.get(at).or(exits.last()).copied()
             }
             End::OutOfMemory(after) => Some(Exit { after: *after, code: 137 }),
-            End::Never | End::Evicted(_) | End::NodeLost(_) => None,
+            End::Never | End::Refused(_) | End::Evicted(_) | End::NodeLost(_) => None,
         }
     }
 
@@ -131,14 +131,16 @@ impl Container {
         Did::Started
     }
 
-    pub(crate) fn status(&self) -> Value {
+    /// What the API is told of it, by a clock that is ahead by `skew`.
+    pub(crate) fn status(&self, skew: SignedDuration) -> Value {
         let running = matches!(self.state, State::Running(_));
+        let terminated = |ended: Ended| json!({ "terminated": terminated(&ended, skew) });
         let state = match self.state {
             State::Waiting(reason) => json!({ "waiting": waiting(reason) }),
-            State::Running(since) => json!({ "running": { "startedAt": stamp(since) } }),
-            State::Ended(ended) => json!({ "terminated": terminated(&ended) }),
+            State::Running(since) => json!({ "running": { "startedAt": stamp(since, skew) } }),
+            State::Ended(ended) => terminated(ended),
         };
-        let last = self.last.map_or_else(|| json!({}), |ended| json!({ "terminated": terminated(&ended) }));
+        let last = self.last.map_or_else(|| json!({}), terminated);
         json!({
             "name": self.name,
             "image": "none",
@@ -160,17 +162,18 @@ fn waiting(reason: &str) -> Value {
     }
 }
 
-fn terminated(ended: &Ended) -> Value {
+fn terminated(ended: &Ended, skew: SignedDuration) -> Value {
     json!({
         "exitCode": ended.code,
         "reason": ended.reason,
-        "startedAt": stamp(ended.from),
-        "finishedAt": stamp(ended.until),
+        "startedAt": stamp(ended.from, skew),
+        "finishedAt": stamp(ended.until, skew),
     })
 }
 
-/// Times in objects are whole seconds.
-pub(crate) fn stamp(time: Timestamp) -> String {
+/// A time as a clock has it that is ahead by `skew`. Times in objects are whole seconds.
+pub(crate) fn stamp(time: Timestamp, skew: SignedDuration) -> String {
+    let time = time.checked_add(skew).unwrap_or(time);
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::script::PodInfo;
 
 /// One run of one container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// Its pod.
     pub pod: PodInfo,
@@ -22,6 +22,8 @@ pub struct Run {
     pub started: Timestamp,
     /// When and how it ended, if it did.
     pub ended: Option<(Timestamp, i32)>,
+    /// It ended by itself, and not because somebody wanted its pod to end.
+    pub own: bool,
     /// Its environment, as far as it was given as plain text.
     pub env: BTreeMap<String, String>,
 }
@@ -30,6 +32,7 @@ pub struct Run {
 #[derive(Clone, Debug, Default)]
 pub struct History {
     runs: Arc<Mutex<Vec<Run>>>,
+    refused: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 impl History {
@@ -41,12 +44,22 @@ impl History {
         self.lock().push(run);
     }
 
-    pub(crate) fn end(&self, uid: &str, container: &str, at: Timestamp, code: i32) {
+    pub(crate) fn end(&self, uid: &str, container: &str, ended: (Timestamp, i32), own: bool) {
         let mut runs = self.lock();
         let open = |run: &&mut Run| run.pod.uid == uid && run.container == container && run.ended.is_none();
         if let Some(run) = runs.iter_mut().rev().find(open) {
-            run.ended = Some((at, code));
+            (run.ended, run.own) = (Some(ended), own);
         }
+    }
+
+    pub(crate) fn refuse(&self, pod: &PodInfo) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        *refused.entry(pod.name.clone()).or_default() += 1;
+    }
+
+    /// How often the node refused pods of a name.
+    pub fn refused(&self) -> BTreeMap<String, usize> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// All runs, in the order of their starts.
@@ -87,14 +100,15 @@ impl History {
         pairs
     }
 
-    /// Runs of an attempt that began before all runs of the attempt before it had ended, for one job.
-    pub fn mixed_attempts(&self, job: &str) -> Vec<(Run, Run)> {
-        let runs: Vec<Run> = self.runs().into_iter().filter(|run| run.pod.job == job).collect();
+    /// Runs of one job that belong to different attempts and overlap in time.
+    pub fn mixed_attempts(&self) -> Vec<(Run, Run)> {
+        let runs = self.runs();
+        let over = |run: &Run, by: Timestamp| run.ended.is_some_and(|(until, _)| until <= by);
         let mut pairs = Vec::new();
         for old in &runs {
-            let newer = runs.iter().filter(|new| new.pod.attempt > old.pod.attempt);
-            let early = newer.filter(|new| old.ended.is_none_or(|(until, _)| new.started < until));
-            pairs.extend(early.map(|new| (old.clone(), new.clone())));
+            let same_job = |new: &&Run| new.pod.job == old.pod.job && new.pod.attempt > old.pod.attempt;
+            let beside = |new: &&Run| !over(old, new.started) && !over(new, old.started);
+            pairs.extend(runs.iter().filter(same_job).filter(beside).map(|new| (old.clone(), new.clone())));
         }
         pairs
     }

@@ -17,8 +17,10 @@ pub(crate) enum Effect {
     Status(Value),
     /// A container was started: note it.
     Started { container: String, restarts: u32 },
-    /// A container ended: note it.
-    Ended { container: String, code: i32 },
+    /// A container ended: note it. `own`: by itself, and not because somebody wanted it to.
+    Ended { container: String, code: i32, own: bool },
+    /// Its node refused it: note it.
+    Refused,
     /// Ask the API to delete it, as the control plane does with pods on a lost node.
     Evict,
     /// Take it away: it has ended after a deletion.
@@ -50,6 +52,8 @@ pub(crate) struct Machine {
     started: Option<Timestamp>,
     /// When it has been active for as long as its spec allows.
     deadline: Option<Timestamp>,
+    /// The `DisruptionTarget` condition that the API gave it.
+    target: Option<Value>,
     /// `status.reason` and the `DisruptionTarget` condition's reason.
     why: Option<(&'static str, Option<&'static str>)>,
 }
@@ -73,6 +77,7 @@ impl Machine {
             since: now,
             started: None,
             deadline: None,
+            target: None,
             why: None,
             script,
         }
@@ -94,6 +99,11 @@ impl Machine {
     pub(crate) fn limit(&mut self, seconds: i64) {
         let allowed = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         self.deadline = self.started.and_then(|started| after(started, allowed));
+    }
+
+    /// The API has said why it is about to end it. A kubelet leaves that as it is.
+    pub(crate) fn is_target(&mut self, condition: &Value) {
+        self.target = Some(condition.clone());
     }
 
     /// The API wants it to end within `grace` seconds.
@@ -130,7 +140,7 @@ impl Machine {
             match container.tick(self.policy, now) {
                 Some(Did::Started) => effects.push(started(container)),
                 Some(Did::Ended(code)) => {
-                    effects.push(Effect::Ended { container: container.name.clone(), code });
+                    effects.push(ended(container, code, true));
                 }
                 Some(Did::Paused) => effects.push(Effect::Status(Value::Null)),
                 None => {}
@@ -150,6 +160,7 @@ impl Machine {
 
     fn next_stage(&mut self, now: Timestamp) -> Vec<Effect> {
         match self.stage {
+            Stage::Unbound if matches!(self.script.end, End::Refused(_)) => self.refuse(),
             Stage::Unbound => {
                 self.stage = Stage::Starting;
                 self.stage_due = after(now, self.script.starting);
@@ -162,7 +173,7 @@ impl Machine {
                 let mut effects = Vec::new();
                 if let Some(init) = self.inits.get_mut(at) {
                     init.finish(0, now);
-                    effects.push(Effect::Ended { container: init.name.clone(), code: 0 });
+                    effects.push(ended(init, 0, true));
                 }
                 let next = at + 1;
                 let more = next < self.inits.len();
@@ -190,7 +201,7 @@ impl Machine {
         self.stage = Stage::Running;
         self.stage_due = match self.script.end {
             End::Evicted(wait) | End::NodeLost(wait) => after(now, wait),
-            End::Never | End::Exits(_) | End::OutOfMemory(_) => None,
+            End::Never | End::Refused(_) | End::Exits(_) | End::OutOfMemory(_) => None,
         };
         let mut effects = Vec::new();
         for container in &mut self.containers {
@@ -199,6 +210,15 @@ impl Machine {
         }
         effects.push(Effect::Status(self.status()));
         effects
+    }
+
+    /// Its node will not have it: it is over before anything of it has started.
+    fn refuse(&mut self) -> Vec<Effect> {
+        if let End::Refused(reason) = self.script.end {
+            self.why = Some((reason, None));
+        }
+        self.stage = Stage::Over;
+        vec![Effect::Bind, Effect::Refused, Effect::Status(self.status())]
     }
 
     /// It was active for as long as it may be: it ends for good and stays.
@@ -232,7 +252,7 @@ impl Machine {
             container.due = None;
             if matches!(container.state, State::Running(_)) {
                 container.finish(code, now);
-                effects.push(Effect::Ended { container: container.name.clone(), code });
+                effects.push(ended(container, code, false));
             }
         }
         effects
@@ -246,6 +266,10 @@ impl Machine {
         if self.stage != Stage::Over {
             self.stage = Stage::Over;
             effects.push(Effect::Status(self.status()));
+            if !self.script.lingers.is_zero() {
+                self.stopping = after(now, self.script.lingers).map(|due| (due, code));
+                return effects;
+            }
         }
         effects.push(Effect::Remove);
         effects
@@ -271,7 +295,8 @@ impl Machine {
 
     /// The whole status, as a merge patch.
     pub(crate) fn status(&self) -> Value {
-        let statuses = |list: &[Container]| list.iter().map(Container::status).collect::<Vec<_>>();
+        let skew = self.script.skew;
+        let statuses = |list: &[Container]| list.iter().map(|c| c.status(skew)).collect::<Vec<_>>();
         let ready = self.stage == Stage::Running
             && self.containers.iter().all(|c| matches!(c.state, State::Running(_)));
         let mut conditions = vec![
@@ -282,20 +307,25 @@ impl Machine {
         ];
         if let Some((_, Some(disruption))) = self.why {
             conditions.push(self.condition("DisruptionTarget", true, Some(disruption)));
+        } else {
+            conditions.extend(self.target.clone());
         }
         let mut status = json!({
             "phase": self.phase(),
             "conditions": conditions,
-            "containerStatuses": statuses(&self.containers),
             "hostIP": "10.0.0.1",
             "podIP": "10.1.0.1",
         });
         let fields = status.as_object_mut().expect("written as an object");
+        // A node that refuses a pod says nothing of its containers.
+        if !matches!(self.script.end, End::Refused(_)) {
+            fields.insert("containerStatuses".into(), statuses(&self.containers).into());
+        }
         if !self.inits.is_empty() {
             fields.insert("initContainerStatuses".into(), statuses(&self.inits).into());
         }
         if let Some(started) = self.started {
-            fields.insert("startTime".into(), stamp(started).into());
+            fields.insert("startTime".into(), stamp(started, skew).into());
         }
         if let Some((reason, _)) = self.why {
             fields.insert("reason".into(), reason.into());
@@ -307,7 +337,7 @@ impl Machine {
         let mut condition = json!({
             "type": type_,
             "status": if is { "True" } else { "False" },
-            "lastTransitionTime": stamp(self.since),
+            "lastTransitionTime": stamp(self.since, self.script.skew),
         });
         if let (Some(reason), Some(fields)) = (reason, condition.as_object_mut()) {
             fields.insert("reason".into(), reason.into());
@@ -328,6 +358,10 @@ impl Machine {
 
     /// The longest a caller should wait when nothing is due.
     pub(crate) const IDLE: SignedDuration = SignedDuration::from_hours(1);
+}
+
+fn ended(container: &Container, code: i32, own: bool) -> Effect {
+    Effect::Ended { container: container.name.clone(), code, own }
 }
 
 fn started(container: &Container) -> Effect {

@@ -11,7 +11,7 @@ mod script;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -109,7 +109,7 @@ impl Kubelet {
         let kept = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64) == Some(0);
         if !self.pods.contains_key(&known) && !kept && rest::text(pod, "/spec/nodeName").is_empty() {
             let count = self.seen.entry((namespace(pod).to_owned(), name(pod).to_owned())).or_default();
-            let info = PodInfo::of(pod, *count);
+            let info = PodInfo::of(pod, *count, now);
             *count += 1;
             let machine = Machine::new(pod, (self.scripts)(&info), now);
             let main = rest::text(pod, "/spec/containers/0/name").to_owned();
@@ -118,6 +118,9 @@ impl Kubelet {
         let Some(tracked) = self.pods.get_mut(&known) else { return };
         if let Some(seconds) = pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64) {
             tracked.machine.limit(seconds);
+        }
+        if let Some(condition) = target(pod) {
+            tracked.machine.is_target(condition);
         }
         if pod.pointer("/metadata/deletionTimestamp").is_some() {
             let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
@@ -130,7 +133,7 @@ impl Kubelet {
         let now = self.now();
         if let Some(tracked) = self.pods.remove(uid).filter(|tracked| !tracked.machine.is_lost()) {
             for container in tracked.machine.running() {
-                self.history.end(uid, container, now, 137);
+                self.history.end(uid, container, (now, 137), false);
             }
         }
     }
@@ -169,9 +172,21 @@ impl Kubelet {
             Effect::Started { container, restarts } => {
                 let env = tracked.env.get(&container).cloned().unwrap_or_default();
                 let (pod, main) = (info.clone(), container == tracked.main);
-                self.history.start(Run { pod, container, main, restarts, started: now, ended: None, env });
+                self.history.start(Run {
+                    pod,
+                    container,
+                    main,
+                    restarts,
+                    started: now,
+                    ended: None,
+                    own: false,
+                    env,
+                });
             }
-            Effect::Ended { container, code } => self.history.end(uid, &container, now, code),
+            Effect::Ended { container, code, own } => {
+                self.history.end(uid, &container, (now, code), own);
+            }
+            Effect::Refused => self.history.refuse(info),
             Effect::Evict => {
                 let _ = self.rest.delete(&path, &json!({ "preconditions": { "uid": uid } })).await;
             }
@@ -181,6 +196,17 @@ impl Kubelet {
             }
         }
     }
+}
+
+/// A time as objects have it.
+pub(crate) fn stamp(time: Timestamp) -> String {
+    container::stamp(time, SignedDuration::ZERO)
+}
+
+/// The condition by which the API says that it is about to end a pod.
+fn target(pod: &Value) -> Option<&Value> {
+    let conditions = pod.pointer("/status/conditions")?.as_array()?;
+    conditions.iter().find(|condition| rest::text(condition, "/type") == "DisruptionTarget")
 }
 
 fn env(pod: &Value) -> BTreeMap<String, BTreeMap<String, String>> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use trainyard_api::labels;
 
@@ -29,10 +30,12 @@ pub struct PodInfo {
     pub incarnation: u32,
     /// How many pods of this name were seen before.
     pub earlier: u32,
+    /// When its node saw it first.
+    pub seen: Timestamp,
 }
 
 impl PodInfo {
-    pub(crate) fn of(pod: &Value, earlier: u32) -> Self {
+    pub(crate) fn of(pod: &Value, earlier: u32, seen: Timestamp) -> Self {
         let field = |root: &str, key: &str| {
             let map = pod.pointer(root).and_then(Value::as_object);
             map.and_then(|map| map.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -49,6 +52,7 @@ impl PodInfo {
             attempt: number(field("/metadata/annotations", labels::ATTEMPT)),
             incarnation: number(field("/metadata/annotations", labels::INCARNATION)),
             earlier,
+            seen,
         }
     }
 
@@ -75,6 +79,8 @@ pub struct Exit {
 pub enum End {
     /// They run until they are told to end.
     Never,
+    /// Its node does not even start them, for this reason.
+    Refused(&'static str),
     /// One entry per start in place; the last is used for all further starts.
     Exits(Vec<Exit>),
     /// The kernel kills them for memory after this long.
@@ -109,6 +115,10 @@ pub struct PodScript {
     pub others: Option<End>,
     /// What happens when it is deleted.
     pub on_delete: OnDelete,
+    /// How long its object stays after it has ended as it was asked to.
+    pub lingers: Duration,
+    /// By how much the clock of its node is ahead.
+    pub skew: SignedDuration,
 }
 
 impl Default for PodScript {
@@ -121,6 +131,8 @@ impl Default for PodScript {
             end: End::Never,
             others: None,
             on_delete: OnDelete::Ends(Exit { after: Duration::from_millis(100), code: 143 }),
+            lingers: Duration::ZERO,
+            skew: SignedDuration::ZERO,
         }
     }
 }
@@ -157,6 +169,11 @@ impl PodScript {
         Self { starting: Duration::MAX, ..Self::default() }
     }
 
+    /// Its node refuses it.
+    pub fn refused() -> Self {
+        Self { end: End::Refused("UnexpectedAdmissionError"), ..Self::default() }
+    }
+
     /// Is evicted after `seconds`.
     pub fn evicted(seconds: u64) -> Self {
         Self { end: End::Evicted(Duration::from_secs(seconds)), ..Self::default() }
@@ -172,6 +189,12 @@ impl PodScript {
     pub fn stops_after(self, seconds: u64) -> Self {
         let exit = Exit { after: Duration::from_secs(seconds), code: 143 };
         Self { on_delete: OnDelete::Ends(exit), ..self }
+    }
+
+    /// Ends with `code` when asked to, as a program does that saves its work first.
+    pub fn obeys(self, after: Duration, code: i32) -> Self {
+        let lingers = Duration::from_secs(1);
+        Self { on_delete: OnDelete::Ends(Exit { after, code }), lingers, ..self }
     }
 
     /// Its first container starts after `seconds`.

@@ -2,13 +2,14 @@
 
 mod builder;
 mod life;
+mod users;
 mod world;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use trainyard_core::{Catalog, Kind};
 use trainyard_host::Host;
@@ -20,7 +21,7 @@ use self::life::Lives;
 use self::world::Mirror;
 use crate::clock::Clock;
 use crate::kubelet::History;
-use crate::rest::{self, Answer, Rest, collection, name, namespace, text};
+use crate::rest::{Answer, Rest, collection, name, namespace, text};
 
 /// How long [`Plane::until`] waits, in the time of the test.
 pub const PATIENCE: Duration = Duration::from_hours(1);
@@ -123,23 +124,6 @@ impl Plane {
     /// Merges a patch into a job; panics if it is refused.
     pub async fn patch(&self, kind: &str, name: &str, patch: Value) -> Value {
         self.rest.merge(&self.path(kind, name), &patch).await.expect("the patch is taken")
-    }
-
-    /// Sets `runPolicy.suspend`.
-    pub async fn suspend(&self, kind: &str, name: &str, suspend: bool) {
-        self.patch(kind, name, json!({ "spec": { "runPolicy": { "suspend": suspend } } })).await;
-    }
-
-    /// Deletes a job as `kubectl delete` does.
-    pub async fn delete(&self, kind: &str, name: &str) {
-        let options = json!({ "propagationPolicy": "Background" });
-        self.rest.delete(&self.path(kind, name), &options).await.expect("the job is deleted");
-    }
-
-    /// Deletes a pod as `kubectl delete pod` does.
-    pub async fn delete_pod(&self, pod: &str) {
-        let path = rest::pod("default", pod);
-        self.rest.delete(&path, &json!({})).await.expect("the pod is deleted");
     }
 
     /// The pods of the default namespace as they are stored now.

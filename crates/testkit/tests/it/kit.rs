@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use trainyard_testkit::kubelet::OnDelete;
 use trainyard_testkit::plane::phases;
 use trainyard_testkit::rest::{self, code};
-use trainyard_testkit::{Crds, Faults, Plane, PodScript, Rates, pytorch};
+use trainyard_testkit::watch::{Change, Watch};
+use trainyard_testkit::{Crds, Faults, Plane, PodInfo, PodScript, Rates, pytorch};
+
+use crate::support::seconds;
 
 fn pod(name: &str, policy: &str) -> Value {
     json!({
@@ -101,6 +105,68 @@ async fn every_fault_reaches_its_client_and_heals() {
         assert!(faulty.merge(&path, &patch).await.is_ok(), "no more than two");
         assert_eq!(faults.count(), 2);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_to_write_a_job_does_so_for_a_while() {
+    let plane = Plane::builder().no_operator().start().await;
+    plane.create(pytorch("a").master()).await;
+    let rates = Rates { refused: 1.0, max_refusal: Duration::from_secs(60), ..Rates::NONE };
+    let job = plane.path("PyTorchJob", "a");
+    for path in [job.clone(), format!("{job}/status")] {
+        let faults = Faults::new(1, rates, 1);
+        let faulty = rest::Rest::new(kube::Client::new(faults.around(plane.router()), "default"));
+        let patch = json!({ "metadata": { "annotations": { "x": "y" } } });
+        for _ in 0..2 {
+            let error = faulty.merge(&path, &patch).await.unwrap_err();
+            assert!([422, 500].contains(&code(&error)), "{error}");
+        }
+        plane.pass(rates.max_refusal).await;
+        assert!(faulty.merge(&path, &patch).await.is_ok(), "no longer than that");
+        assert_eq!(faults.count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_half_open_watch_neither_speaks_nor_ends() {
+    let plane = Plane::builder().no_operator().start().await;
+    let faults = Faults::new(1, Rates { half_open: 1.0, ..Rates::NONE }, 1);
+    let mut watch = Watch::new(kube::Client::new(faults.around(plane.router()), "default"), "/api/v1/pods");
+    assert!(matches!(watch.next().await, Change::All(_)));
+    plane.create(pod("a", "Never")).await;
+    assert!(matches!(watch.next().await, Change::Put(_)));
+    plane.create(pod("b", "Never")).await;
+    assert!(tokio::time::timeout(Duration::from_hours(1), watch.next()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_pod_is_marked_and_its_node_tells_the_time_by_its_own_clock() {
+    let skew = SignedDuration::from_hours(-1);
+    let scripts = move |_: &PodInfo| PodScript { skew, ..PodScript::runs().obeys(Duration::from_secs(5), 0) };
+    let plane = Plane::builder().no_operator().scripts(scripts).start().await;
+    plane.create(pod("a", "Never")).await;
+    plane.until("it runs", |world| world.phase("a") == "Running").await;
+    plane.drain_pod("a").await;
+    let world = plane.until("it obeys", |world| world.phase("a") == "Succeeded").await;
+    let pod = world.pod("a").unwrap();
+    assert!(pod["metadata"]["deletionTimestamp"].is_string());
+    let conditions = pod["status"]["conditions"].as_array().unwrap();
+    let mark = conditions.iter().find(|condition| condition["type"] == "DisruptionTarget").unwrap();
+    let ended = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!(seconds(&mark["lastTransitionTime"], &ended["finishedAt"]), 5 - 3600);
+    plane.until("it goes", |world| world.pod("a").is_none()).await;
+    assert!(!plane.history().runs_of("a")[0].own, "somebody wanted it to end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_pod_has_no_containers() {
+    let plane = Plane::builder().no_operator().scripts(|_| PodScript::refused()).start().await;
+    plane.create(pod("a", "Never")).await;
+    let world = plane.until("it is refused", |world| world.phase("a") == "Failed").await;
+    let status = &world.pod("a").unwrap()["status"];
+    assert_eq!(status["reason"], "UnexpectedAdmissionError");
+    assert!(status["containerStatuses"].is_null());
+    assert_eq!((plane.history().count("a"), plane.history().refused()["a"]), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]

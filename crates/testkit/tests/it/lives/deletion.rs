@@ -210,6 +210,6 @@ async fn a_whole_job_restarts(crds: Crds, policy: &str, code: i32) {
     for pod in ["a-master-0", "a-worker-0", "a-worker-1", "a-worker-2"] {
         assert_eq!(plane.history().count(pod), 3, "{pod}");
     }
-    let mixed = plane.history().mixed_attempts("a");
+    let mixed = plane.history().mixed_attempts();
     assert!(mixed.is_empty(), "{mixed:?}");
 }

@@ -11,6 +11,7 @@ crate::under_both!(
     a_deleted_job_that_left_its_pods_behind_lets_them_go,
     a_finished_job_leaves_nothing_on_its_pods,
     a_pod_deleted_while_it_runs_is_counted_and_goes,
+    a_pod_that_obeyed_while_nobody_looked_has_not_succeeded,
 );
 
 /// One job of three replicas of every kind, and a fourth replica that goes on: the job is not over when they are.
@@ -187,4 +188,19 @@ async fn without_tracking_a_pod_that_vanished_unseen_runs_again() {
     plane.start_operator().await;
     plane.finished("a").await;
     assert_eq!(plane.history().count(&names[0]), 2);
+}
+
+async fn a_pod_that_obeyed_while_nobody_looked_has_not_succeeded(crds: Crds) {
+    let builder = Plane::builder().crds(crds).options(|options| options.plan.track_pods = true);
+    let obeys = |_: &PodInfo| PodScript::runs().obeys(Duration::from_millis(50), 0);
+    let plane = builder.scripts(obeys).start().await;
+    plane.create(pytorch("a").master()).await;
+    plane.until("it runs", |world| world.phase("a-master-0") == "Running").await;
+    plane.stop_operator().await;
+    plane.delete_pod("a-master-0").await;
+    plane.pass(Duration::from_secs(10)).await;
+    plane.start_operator().await;
+    plane.until("it runs again", |world| world.phase("a-master-0") == "Running").await;
+    assert_eq!(plane.history().count("a-master-0"), 2);
+    assert!(!plane.world().is_finished("a"), "{}", plane.world().shape("a"));
 }
