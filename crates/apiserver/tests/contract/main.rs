@@ -13,6 +13,7 @@ mod content;
 mod diff;
 mod golden;
 mod normal;
+mod random;
 mod row;
 mod run;
 mod servers;
@@ -55,10 +56,9 @@ async fn both_servers_answer_as_recorded() {
         if env::var("TRAINYARD_CONTRACT").is_ok_and(|which| which == "embedded") {
             return None;
         }
-        let (_cluster, target) = servers::real().await?;
-        define(&target).await;
+        let real = servers::real().await?;
         let served: Vec<Row> = rows.iter().filter(|row| row.theme != NOT_SERVED).cloned().collect();
-        Some(run_all(&target, &served, PATIENCE).await)
+        Some(run_all(&real.target, &served, PATIENCE).await)
     };
     let (ours, theirs) = tokio::join!(ours, theirs);
     embedded.stop().await;

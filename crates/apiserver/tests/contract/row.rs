@@ -58,13 +58,18 @@ pub(crate) struct Step {
     pub(crate) open: Option<String>,
     /// Reads `watch` events of an answer that was opened, instead of a request.
     pub(crate) read: Option<String>,
-    /// Values of the answer for later requests: name, and JSON pointer.
+    /// With `read`: reads on until an event of the object of this name, instead of `watch` events.
+    pub(crate) through: Option<String>,
+    /// Values of the answer for later requests: name, and JSON pointer. One with a `?` behind it may be missing: then the
+    /// earlier value stays, or is empty. One with `??` is taken once.
     pub(crate) save: BTreeMap<String, String>,
     pub(crate) keep: Option<String>,
     /// Asks again until the answer has these values at these JSON pointers; a null is a value that is not there.
     pub(crate) until: BTreeMap<String, Value>,
     /// Asks again until this is the code of the answer.
     pub(crate) code: Option<u16>,
+    /// Asks again until the garbage collector has done its part: its finalizers are gone, or the object is.
+    pub(crate) collected: bool,
     /// Of the body only what is at these pointers is compared.
     pub(crate) only: Vec<String>,
     /// What is at these pointers is not compared.

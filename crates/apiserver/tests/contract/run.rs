@@ -22,6 +22,8 @@ const HEADERS: [&str; 9] = [
     "www-authenticate",
     "x-content-type-options",
 ];
+/// What stands for the end of an answer among its events.
+const END: &str = "END";
 const PAUSE: Duration = Duration::from_millis(40);
 
 /// One row at work.
@@ -76,7 +78,10 @@ impl Runner<'_> {
     async fn step(&mut self, step: &Step) -> Result<Option<Value>, String> {
         if let Some(name) = &step.read {
             let mut events = self.open.remove(name).ok_or("was never opened")?;
-            let seen = self.events(&mut events, step.watch.unwrap_or(1)).await?;
+            let seen = match &step.through {
+                Some(last) => self.events_through(&mut events, last).await?,
+                None => self.events(&mut events, step.watch.unwrap_or(1)).await?,
+            };
             self.open.insert(name.clone(), events);
             return Ok(Some(json!({"read": name, "events": seen})));
         }
@@ -119,23 +124,31 @@ impl Runner<'_> {
     }
 
     async fn events(&mut self, events: &mut Events, count: usize) -> Result<Vec<Value>, String> {
-        let mut seen = Vec::new();
-        while seen.len() < count {
-            let next = timeout(self.patience, events.next()).await;
-            match next.map_err(|_| format!("sent {} events instead of {count}: {seen:?}", seen.len()))?? {
-                None => {
-                    seen.push(json!("END"));
-                    return Ok(seen);
-                }
-                Some(line) => {
-                    let mut event =
-                        serde_json::from_slice(&line).map_err(|e| format!("sent no JSON: {e}"))?;
-                    self.normal.value(&mut event);
-                    seen.push(event);
-                }
-            }
+        let mut seen: Vec<Value> = Vec::new();
+        while seen.len() < count && seen.last().is_none_or(|event| event != END) {
+            let next = timeout(self.patience, self.event(events)).await;
+            let next = next.map_err(|_| format!("sent {} events instead of {count}: {seen:?}", seen.len()));
+            seen.push(next??);
         }
         Ok(seen)
+    }
+
+    /// All events up to the first one of the object of this name.
+    async fn events_through(&mut self, events: &mut Events, last: &str) -> Result<Vec<Value>, String> {
+        let mut seen: Vec<Value> = Vec::new();
+        while seen.last().is_none_or(|event| event != END && event["object"]["metadata"]["name"] != last) {
+            let next = timeout(self.patience, self.event(events)).await;
+            seen.push(next.map_err(|_| format!("sent nothing about {last}: {seen:?}"))??);
+        }
+        Ok(seen)
+    }
+
+    /// The next event, normalised.
+    async fn event(&mut self, events: &mut Events) -> Result<Value, String> {
+        let Some(line) = events.next().await? else { return Ok(json!(END)) };
+        let mut event = serde_json::from_slice(&line).map_err(|e| format!("sent no JSON: {e}"))?;
+        self.normal.value(&mut event);
+        Ok(event)
     }
 
     async fn send(&mut self, step: &Step) -> Result<http::Response<hyper::body::Incoming>, String> {
@@ -211,7 +224,11 @@ impl Runner<'_> {
         let body: Value =
             serde_json::from_slice(&answer.body).map_err(|e| format!("answered no JSON: {e}"))?;
         for (name, pointer) in &step.save {
-            let value = match body.pointer(pointer) {
+            let once =
+                pointer.ends_with("??") && self.variables.get(name).is_some_and(|value| !value.is_empty());
+            let value = match body.pointer(pointer.trim_end_matches('?')) {
+                _ if once => continue,
+                None if pointer.ends_with('?') => self.variables.get(name).cloned().unwrap_or_default(),
                 Some(Value::String(text)) => text.clone(),
                 Some(value) => value.to_string(),
                 None => return Err(format!("has nothing at {pointer}: {} {body}", answer.code)),
@@ -258,7 +275,10 @@ fn is_settled(step: &Step, answer: &Answer) -> bool {
     }
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let found = |pointer: &str| body.pointer(pointer).cloned().unwrap_or_default();
-    step.until.iter().all(|(pointer, wanted)| found(pointer) == *wanted)
+    let waits = |finalizer: &Value| finalizer == "orphan" || finalizer == "foregroundDeletion";
+    let finalizers = found("/metadata/finalizers");
+    let uncollected = step.collected && finalizers.as_array().is_some_and(|all| all.iter().any(waits));
+    !uncollected && step.until.iter().all(|(pointer, wanted)| found(pointer) == *wanted)
 }
 
 /// The causes in the order of their text, and no message, which lists them in another.

@@ -3,8 +3,9 @@
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::net::TcpListener;
+use tokio::sync::{Mutex, OnceCell};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use trainyard_apiserver::auth::{self, Authenticator, Identity, Tokens};
@@ -53,12 +54,33 @@ impl Embedded {
     }
 }
 
-/// A real one, with its controllers; nothing where it cannot be had.
-pub(crate) async fn real() -> Option<(Cluster, Target)> {
+/// A real one, with its controllers. The tests of this program share it; the last one that ends stops it.
+pub(crate) struct Real {
+    pub(crate) target: Target,
+    defined: OnceCell<()>,
+    _cluster: Cluster,
+}
+
+static REAL: Mutex<Weak<Real>> = Mutex::const_new(Weak::new());
+
+/// The real one, with the definitions of `fixtures/`; nothing where it cannot be had.
+pub(crate) async fn real() -> Option<Arc<Real>> {
+    let mut shared = REAL.lock().await;
+    let real = match shared.upgrade() {
+        Some(real) => real,
+        None => Arc::new(start().await?),
+    };
+    *shared = Arc::downgrade(&real);
+    drop(shared);
+    real.defined.get_or_init(|| crate::define(&real.target)).await;
+    Some(real)
+}
+
+async fn start() -> Option<Real> {
     let options = Options { controllers: true, ..Options::default() };
     let start = move || Cluster::for_test(&options).unwrap();
     let cluster = tokio::task::spawn_blocking(start).await.unwrap()?;
     let address = cluster.url().trim_start_matches("https://");
     let target = Target::new(address, cluster.token(), cluster.ca_pem());
-    Some((cluster, target))
+    Some(Real { target, defined: OnceCell::new(), _cluster: cluster })
 }
