@@ -31,10 +31,7 @@ pub(crate) fn of(served: &Served, object: &Value, old: Option<&Value>) -> Vec<St
                 pod_spec(at(object, "spec"), "spec", &mut warnings);
             }
         }
-        ("", "services") if !list(object.get("spec").unwrap_or(&Value::Null), "externalIPs").is_empty() => {
-            let why = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
-            warnings.push(why.into());
-        }
+        ("", "services") => service(object.get("spec").unwrap_or(&Value::Null), &mut warnings),
         ("apps", "deployments" | "replicasets") => {
             pod_spec(at(object, "spec.template.spec"), "spec.template.spec", &mut warnings);
         }
@@ -47,6 +44,26 @@ pub(crate) fn of(served: &Served, object: &Value, old: Option<&Value>) -> Vec<St
         _ => {}
     }
     warnings
+}
+
+fn service(spec: &Value, warnings: &mut Vec<String>) {
+    let external = !list(spec, "externalIPs").is_empty();
+    if text(spec, "clusterIP") == "None" && text(spec, "type") != "ExternalName" {
+        let ignored = [
+            (!text(spec, "loadBalancerIP").is_empty(), "loadBalancerIP"),
+            (external, "externalIPs"),
+            (text(spec, "sessionAffinity") == "ClientIP", "SessionAffinity"),
+        ];
+        for (_, field) in ignored.into_iter().filter(|(set, _)| *set) {
+            warnings.push(format!("spec.{field} is ignored for headless services"));
+        }
+    } else if external {
+        let why = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+        warnings.push(why.into());
+    }
+    if !text(spec, "externalName").is_empty() && text(spec, "type") != "ExternalName" {
+        warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".into());
+    }
 }
 
 fn named(object: &Value, used: &str, warnings: &mut Vec<String>) {
@@ -77,9 +94,20 @@ fn pod_spec(spec: Option<&Value>, path: &str, warnings: &mut Vec<String>) {
             ));
         }
     }
+    for (index, constraint) in list(spec, "topologySpreadConstraints").iter().enumerate() {
+        if constraint.get("labelSelector").is_none_or(Value::is_null) {
+            warnings.push(format!(
+                "{path}.topologySpreadConstraints[{index}].labelSelector: a null labelSelector results in matching no pod"
+            ));
+        }
+    }
+    let mut secrets = HashSet::new();
     for (index, secret) in list(spec, "imagePullSecrets").iter().enumerate() {
-        if text(secret, "name").is_empty() {
+        let name = text(secret, "name");
+        if name.is_empty() {
             warnings.push(format!("{path}.imagePullSecrets[{index}].name: invalid empty name \"\""));
+        } else if !secrets.insert(name) {
+            warnings.push(format!("{path}.imagePullSecrets[{index}].name: duplicate name {name:?}"));
         }
     }
     for field in ["initContainers", "containers"] {

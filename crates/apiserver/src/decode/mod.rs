@@ -211,6 +211,27 @@ pub(crate) fn value(value: &Value, served: &Served) -> Result<Decoded, Failure> 
     of_value(value, wanted).map_err(|problem| wanted.failure(problem, value.to_string().as_bytes()))
 }
 
+/// Decodes a value, or says why it cannot be one of its kind in the words of Go's converter of maps.
+pub(crate) fn converted(
+    value: &Value,
+    served: &Served,
+    failure: impl FnOnce(&str) -> Failure,
+) -> Result<Decoded, Failure> {
+    let problem = match of_value(value, Kind::of(served)) {
+        Ok(decoded) => return Ok(decoded),
+        Err(problem) => problem,
+    };
+    let why = problem.why()?;
+    let why = if why.starts_with("illegal base64") {
+        format!("error decoding from json: {why}")
+    } else if why.starts_with("json: cannot unmarshal number") {
+        "cannot convert float64 to int64".to_owned()
+    } else {
+        why
+    };
+    Err(failure(&why))
+}
+
 /// Decodes what a patch made of an object. `quoted` is what errors show of it.
 ///
 /// What the patch left alone was decoded when it was stored: only the rest is read again.
@@ -234,6 +255,11 @@ pub(crate) fn patched(
         }
         Err(_) => joined(changed, same),
     };
+    // A built-in kind is read from the text of the patched object.
+    if let (false, Err(error)) = (served.custom, interpret(&Node::of(&whole))) {
+        let why = format!("couldn't get version/kind; json parse error: {error}");
+        return Err(Failure::patched(&quoted(), &why));
+    }
     // An error may quote anything.
     match of_value(&whole, wanted) {
         Ok(decoded) => Ok(Decoded { patched: Some(String::new()), ..decoded }),
@@ -348,7 +374,10 @@ fn check_type(found: &Type, wanted: Kind<'_>) -> Result<(), Problem> {
         return Ok(());
     }
     let full = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    if wanted.group == "meta.k8s.io" || types::of(group, version, kind).is_none() {
+    // Answers are registered too, though nobody serves them.
+    let registered =
+        types::of(group, version, kind).is_some() || (group, version, kind) == ("", "v1", "Status");
+    if wanted.group == "meta.k8s.io" || !registered {
         let why = format!(
             "no kind {kind:?} is registered for version {full:?} in scheme \"pkg/runtime/scheme.go:111\""
         );
@@ -378,6 +407,10 @@ fn internal_group(group: &str) -> &str {
 
 /// A custom resource: its metadata has a type, everything else is for its schema.
 fn custom(node: Node<'_>, found: &Type, wanted: Kind<'_>, bytes: &[u8]) -> Result<Decoded, Problem> {
+    if found.api_version.matches('/').count() > 1 {
+        let why = format!("unexpected GroupVersion string: {}", found.api_version);
+        return Err(Problem::Unrecognized(why));
+    }
     if found.kind.is_empty() {
         let text = String::from_utf8_lossy(bytes);
         return Err(Problem::Unrecognized(format!("Object 'Kind' is missing in '{text}'")));

@@ -6,9 +6,10 @@ use serde_json::Value;
 use super::body::Input;
 use super::update::{Base, modify};
 use super::{Call, create, manager, reply};
-use crate::decode::{self, yaml};
+use crate::decode::{self, Decoded, yaml};
 use crate::failure::Failure;
 use crate::object::{meta, time};
+use crate::registry::Served;
 use crate::rules::admit::Strictness;
 use crate::rules::update::Scope;
 
@@ -85,6 +86,20 @@ fn check_type(config: &Value, (api_version, kind): (&str, &str)) -> Result<(), F
     Err(Failure::bad_request(format!("invalid object type: {group}/{version}, Kind={}", text("kind"))))
 }
 
+/// An applied object as one of its kind. Values whose types are right and whose texts are not are found here.
+fn converted(object: &Value, served: &Served) -> Result<Decoded, Failure> {
+    if served.custom {
+        return decode::value(object, served);
+    }
+    decode::converted(object, served, |why| {
+        let (group, version) = (&served.group, &served.version);
+        let kind = format!("{group}/{version}, Kind={}", served.kind);
+        Failure::unexpected(format!(
+            "failed to convert new object (/; {kind}) to proper version: unable to convert unstructured object to {kind}: {why}"
+        ))
+    })
+}
+
 /// Applies a configuration to an object or its status; an object that is not there is made.
 pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
     let served = &call.served;
@@ -94,9 +109,9 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
     let track = call.track(&catalog, scope.subresource(), &now);
     for attempt in 1.. {
         let edit =
-            |old: &Value| decode::value(&track.applied(Some(old), &applying.config, applying.force)?, served);
+            |old: &Value| converted(&track.applied(Some(old), &applying.config, applying.force)?, served);
         match modify(call, scope, Base::Owned, edit).await {
-            Err(failure) if failure.code() == 404 && scope == Scope::Main => {}
+            Err(failure) if failure.code() == 404 && (scope == Scope::Main || served.put_creates) => {}
             Err(failure) => return Err(failure),
             Ok((stored, mut warnings)) => {
                 warnings.splice(0..0, applying.warnings.iter().cloned());
@@ -104,6 +119,7 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
             }
         }
         let new = track.applied(None, &applying.config, applying.force)?;
+        let decoded = converted(&new, served)?;
         let uid = meta(&new, "uid");
         if !uid.is_empty() {
             let why = format!(
@@ -118,7 +134,7 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
             )));
         }
         create::authorize(call)?;
-        match create::named(call, decode::value(&new, served)?, Some(&applying.warnings)).await {
+        match create::named(call, decoded, Some(&applying.warnings)).await {
             Err(failure) if failure.is_taken() && attempt < ATTEMPTS => {}
             other => return other,
         }

@@ -72,8 +72,7 @@ pub(crate) async fn by_name(call: &Call, body: Decoded) -> Result<Response, Fail
         )));
     }
     if !uid.is_empty() {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
-        return Err(Failure::conflict(&call.served, &call.name, &why));
+        return Err(Failure::precondition(&call.served, &call.namespace, &call.name, ("UID", uid, "")));
     }
     named(call, body, None).await
 }
@@ -170,6 +169,9 @@ async fn make(
     if !relevant.mutates() {
         equip(call, &mut object)?;
     }
+    if served.is_core("pods") {
+        check_overhead(&object)?;
+    }
     call.check_grant(&object, None)?;
     if relevant.validates() {
         let attributes = call.attributes("CREATE", "CreateOptions", Some(object.clone()), None)?;
@@ -260,6 +262,15 @@ fn check_account(call: &Call, body: &Value) -> Result<(), Failure> {
         "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
     );
     Err(Failure::denied("", "pods", meta(body, "name"), &why))
+}
+
+/// What a pod costs beside its containers is said by its RuntimeClass, and there are none.
+fn check_overhead(body: &Value) -> Result<(), Failure> {
+    if at(body, "spec.overhead").is_none() {
+        return Ok(());
+    }
+    let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+    Err(Failure::denied("", "pods", meta(body, "name"), why))
 }
 
 /// Accepts the names of a new definition, or says which are taken.

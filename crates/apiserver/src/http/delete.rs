@@ -2,8 +2,7 @@
 
 use axum::response::Response;
 use futures::future::join_all;
-use serde_json::{Value, json};
-use std::sync::Arc;
+use serde_json::Value;
 
 use super::body::{Input, Kind};
 use super::select::Selection;
@@ -103,27 +102,23 @@ pub(crate) async fn delete(call: &Call, input: Input) -> Result<Response, Failur
     Ok(response)
 }
 
-/// Deletes what a list would show, each object by itself: one that vanished meanwhile is no error.
+/// Deletes what a list would show, each object by itself: one that vanished meanwhile is no error. The answer is that list.
 pub(crate) async fn delete_collection(call: &Call, input: Input) -> Result<Response, Failure> {
     let selection = Selection::of(call)?;
     let options = read(call, input).await?;
     let range = Range { prefix: &selection.prefix, after: None, limit: usize::MAX };
     let page = call.app.store.page(&call.served.table, range);
-    let mut deleted = Vec::new();
     let selected: Vec<_> = page.items.into_iter().filter(|stored| selection.matches(stored)).collect();
     for batch in selected.chunks(PARALLEL) {
         let deletions = batch
             .iter()
             .map(|stored| call.app.delete_as(&call.identity, &call.served, &stored.key, &options));
-        for (stored, result) in batch.iter().zip(join_all(deletions).await) {
-            match result.map(|(written, _)| written) {
-                Ok(Written::Put(after) | Written::Removed(after)) => deleted.push(after),
-                Ok(Written::Kept(_)) => deleted.push(Arc::clone(stored)),
-                Err(failure) if failure.code() == 404 => {}
-                Err(failure) => return Err(failure),
+        for result in join_all(deletions).await {
+            match result {
+                Err(failure) if failure.code() != 404 => return Err(failure),
+                Ok(_) | Err(_) => {}
             }
         }
     }
-    let metadata = json!({"resourceVersion": call.app.store.revision().to_string()});
-    list::answer(call, &metadata, &deleted)
+    list::answer(call, &list::metadata(call, page.revision), &selected)
 }

@@ -62,11 +62,7 @@ pub(crate) async fn list(call: &Call) -> Result<Response, Failure> {
         limit: limit.unwrap_or(usize::MAX),
     };
     let page = collect(call, &selection, range, &at).map_err(|Gone(_)| gone(token.as_ref(), &at))?;
-    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
-    if let (true, Some(map)) = (call.served.custom && call.render == Render::Object, metadata.as_object_mut())
-    {
-        map.insert("continue".into(), "".into());
-    }
+    let mut metadata = metadata(call, page.revision);
     if let (true, Some(last)) = (page.more, page.items.last()) {
         let left = left(call, range, token.as_ref(), &page);
         let next = Token { revision: page.revision, left, after: last.key.path().to_owned() };
@@ -78,6 +74,16 @@ pub(crate) async fn list(call: &Call) -> Result<Response, Failure> {
         }
     }
     answer(call, &metadata, &page.items)
+}
+
+/// The metadata of a list that has no further page.
+pub(crate) fn metadata(call: &Call, revision: u64) -> Value {
+    let revision = revision.to_string();
+    if call.served.custom && call.render == Render::Object {
+        json!({"resourceVersion": revision, "continue": ""})
+    } else {
+        json!({"resourceVersion": revision})
+    }
 }
 
 fn gone(token: Option<&Token>, at: &At) -> Failure {
@@ -160,12 +166,15 @@ fn collect(call: &Call, selection: &Selection, range: Range<'_>, at: &At) -> Res
         let step = Range { after: after.as_deref(), limit: STEP, ..range };
         let page = read(step, Some(found.revision))?;
         after = page.items.last().map(|stored| stored.key.path().to_owned());
-        for stored in page.items.into_iter().filter(|stored| selection.matches(stored)) {
+        for stored in page.items {
+            // Whether there is another page is said before anybody looks whether it would be empty.
             if found.items.len() == range.limit {
                 found.more = true;
                 return Ok(found);
             }
-            found.items.push(stored);
+            if selection.matches(&stored) {
+                found.items.push(stored);
+            }
         }
         if !page.more {
             return Ok(found);

@@ -98,7 +98,9 @@ fn placed(call: &Call, mut pod: Value, node: &str, uid: &str, now: &str) -> Resu
     set_at(&mut pod, &["spec".into(), "nodeName".into()], node.into());
     let mut conditions = at(&pod, "status.conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     conditions.retain(|c| c.get("type").and_then(Value::as_str) != Some("PodScheduled"));
-    conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
+    conditions.push(
+        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now}),
+    );
     set_at(&mut pod, &["status".into(), "conditions".into()], conditions.into());
     Ok(pod)
 }

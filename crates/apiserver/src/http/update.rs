@@ -12,22 +12,39 @@ use crate::builtin::addresses::Reservation;
 use crate::crd;
 use crate::decode::{self, Decoded};
 use crate::failure::Failure;
-use crate::object::{carry, meta, names, set_meta, time};
-use crate::rules::scale;
+use crate::object::{carry, is_deleting, meta, names, set_meta, time};
 use crate::rules::track::Track;
 use crate::rules::update::{self, Scope, Update, settle};
+use crate::rules::{admit, create, scale};
 use crate::store::{Key, Outcome, Stored, Written};
 
 pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Response, Failure> {
     manager::check(&call.query, "UpdateOptions")?;
     let body = input.decode(Kind::of(&call.served)).await?;
     let unconditional = call.served.put_unconditional;
-    if scope == Scope::Main && call.served.put_creates && call.app.store.latest(&call.key()).is_none() {
-        return super::create::by_name(call, body).await;
+    if call.served.put_creates && call.app.store.latest(&call.key()).is_none() {
+        let created = super::create::by_name(call, body.clone()).await;
+        return created.map_err(|failure| earlier(call, body, failure));
     }
     let base = Base::Given { unconditional };
-    let (stored, warnings) = modify(call, scope, base, |_| Ok(body.clone())).await?;
+    let modified = modify(call, scope, base, |_| Ok(body.clone())).await;
+    let (stored, warnings) = modified.map_err(|failure| earlier(call, body, failure))?;
     reply::object(200, &call.served, &stored, call.render, &warnings)
+}
+
+/// What is wrong with the body by itself is said before anything else, and what is odd about it is said with everything.
+fn earlier(call: &Call, body: Decoded, failure: Failure) -> Failure {
+    let check = |mut body: Decoded| {
+        let named = update::check_name(&call.name, &body.object);
+        let placed = create::namespace(&call.served, &mut body.object, &call.namespace);
+        let drafted = admit::draft(&call.served, body, false, call.query.strictness()?)?;
+        placed.and(named).map(|()| drafted.warnings)
+    };
+    match check(body) {
+        Err(earlier) => earlier,
+        Ok(_) if !failure.warnings().is_empty() => failure,
+        Ok(warnings) => failure.warned(&warnings),
+    }
 }
 
 /// What a replacement is made from.
@@ -77,6 +94,7 @@ pub(crate) async fn modify(
         now: &now,
         warnings: Vec::new(),
         before: String::new(),
+        last: None,
         reserved: None,
     };
     let key = call.key();
@@ -88,12 +106,13 @@ pub(crate) async fn modify(
     } else {
         call.app.transact(&key, &[], |current| change.decide(current, &mut edit)).await
     };
-    let Change { warnings, before, .. } = change;
+    let Change { warnings, before, last, .. } = change;
     match written.map_err(|failure| failure.warned(&warnings))? {
         Written::Put(stored) | Written::Kept(Some(stored)) => Ok((stored, warnings)),
         // It was never stored like this, so the last version it had is shown.
         Written::Removed(stored) => {
-            let mut object = stored.value().map_err(Failure::internal)?;
+            let mut object = last.map_or_else(|| stored.value().map_err(Failure::internal), Ok)?;
+            served.store_form(&mut object);
             set_meta(&mut object, "resourceVersion", before);
             Ok((Arc::new(Stored::rehearsed(&key, &object).map_err(Failure::internal)?), warnings))
         }
@@ -112,6 +131,8 @@ struct Change<'a> {
     warnings: Vec<String>,
     /// The version it replaces.
     before: String,
+    /// The replacement, if it is the end of the object.
+    last: Option<Value>,
     /// Addresses of a service, kept until it is stored, or is not.
     reserved: Option<Reservation>,
 }
@@ -126,7 +147,15 @@ impl Change<'_> {
         let new = self.wanted(&old, edit)?;
         self.warnings.clear();
         let new = self.settled(&old, new)?;
-        Ok(settle(&self.call.served, &old, new))
+        Ok(self.outcome(&old, new))
+    }
+
+    /// What becomes of the object; the answer shows it as it was wanted, also if that was its end.
+    fn outcome(&mut self, old: &Value, new: Value) -> Outcome {
+        let wanted = is_deleting(&new).then(|| new.clone());
+        let outcome = settle(&self.call.served, old, new);
+        self.last = wanted.filter(|_| matches!(outcome, Outcome::Remove(_)));
+        outcome
     }
 
     /// The stored object in the version of the request.
@@ -193,7 +222,7 @@ impl Change<'_> {
                 let more = call.app.webhooks.validate(&call.app, relevant, &attributes).await?;
                 self.warnings.extend(more);
             }
-            let outcome = settle(served, &old, new);
+            let outcome = self.outcome(&old, new);
             if let Some(written) = call.app.put_if(served, key, seen.as_deref(), &outcome, dry).await? {
                 return Ok(written);
             }

@@ -11,7 +11,10 @@ use crate::registry::Served;
 const MOST_QUOTES: usize = 10;
 
 /// Everything that can be wrong with metadata beyond its shape.
-pub(crate) fn validate(served: &Served, object: &Value) -> Vec<Cause> {
+///
+/// `rounds` says how often a real server looks at what labels, annotations and owners say, and at finalizers: each look
+/// is a cause.
+pub(crate) fn validate(served: &Served, object: &Value, rounds: (usize, usize)) -> Vec<Cause> {
     let mut causes = Vec::new();
     let (prefix, name) = (meta(object, "generateName"), meta(object, "name"));
     if !prefix.is_empty() {
@@ -27,14 +30,24 @@ pub(crate) fn validate(served: &Served, object: &Value) -> Vec<Cause> {
     let Some(metadata) = meta_map(object) else {
         return causes;
     };
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|number| *number < 0)
+    {
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid("metadata.generation", generation, why));
+    }
+    let mut marks = Vec::new();
     if let Some(labels) = metadata.get("labels").and_then(Value::as_object) {
-        names::labels(labels, &mut causes);
+        names::labels(labels, &mut marks);
     }
     if let Some(annotations) = metadata.get("annotations").and_then(Value::as_object) {
-        names::annotations(annotations, &mut causes);
+        names::annotations(annotations, &mut marks);
     }
-    owners(metadata, &mut causes);
-    names::finalizers(&finalizers(object), !served.custom, &mut causes);
+    owners(metadata, &mut marks);
+    let mut holds = Vec::new();
+    names::finalizers(&finalizers(object), !served.custom, &mut holds);
+    for (found, times) in [(marks, rounds.0), (holds, rounds.1)] {
+        (0..times).for_each(|_| causes.extend(found.iter().cloned()));
+    }
     causes
 }
 

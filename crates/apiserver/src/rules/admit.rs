@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::scale;
 use super::track::Track;
-use super::update::Scope;
+use super::update::{self, Scope};
 use crate::builtin;
 use crate::crd;
 use crate::decode::Decoded;
@@ -74,13 +74,13 @@ pub(crate) fn admit(
     let unsent =
         track.filter(|_| old.is_none()).map(|track| track.unsent(&decoded.object)).unwrap_or_default();
     let Admitted { mut object, mut warnings } = draft(served, decoded, old.is_none(), strictness)?;
-    if served.custom {
-        warnings.extend(names::short_finalizers(&finalizers(&object)));
-    }
     match (track, old) {
         (None, _) => {}
         (Some(track), None) => track.created(&mut object, &unsent),
         (Some(track), Some(old)) => track.updated(old, &mut object),
+    }
+    if let (true, Some(old)) = (served.is_core("services"), old) {
+        update::keep_addresses(old, &mut object);
     }
     let causes = validate(served, &object, old, scope);
     if !causes.is_empty() {
@@ -89,6 +89,9 @@ pub(crate) fn admit(
         let group = if served.conversion == Conversion::Events { "" } else { &served.group };
         return Err(Failure::invalid_kind(&served.kind, group, &name, causes).warned(&warnings));
     }
+    if served.custom {
+        warnings.extend(names::short_finalizers(&finalizers(&object)));
+    }
     if served.schema.is_none() {
         warnings.extend(builtin::warnings::of(served, &object, old));
         builtin::defaults::finish(served, &mut object);
@@ -96,13 +99,27 @@ pub(crate) fn admit(
     Ok(Admitted { object, warnings })
 }
 
+/// How often a real server checks metadata when it creates an object, or writes a part of it.
+fn rounds(served: &Served, updated: Option<Scope>) -> (usize, usize) {
+    let Some(scope) = updated else { return (1, 1) };
+    match served.plural.as_str() {
+        _ if served.custom => (3, 0),
+        "leases" => (3, 0),
+        "services" | "deployments" | "replicasets" | "endpointslices" => (3, 1),
+        "horizontalpodautoscalers" | "priorityclasses" => (3, 1),
+        _ if scope == Scope::Status => (3, 1),
+        _ => (4, 2),
+    }
+}
+
 fn validate(served: &Served, object: &Value, old: Option<&Value>, scope: Scope) -> Vec<Cause> {
-    let mut causes = metadata::validate(served, object);
+    let mut causes = metadata::validate(served, object, rounds(served, old.map(|_| scope)));
     if let Some(schema) = &served.schema {
         let replicas = served.scale.as_ref().map(|paths| scale::wrong(paths, object)).unwrap_or_default();
+        let missing = causes.iter().any(|cause| cause.reason == "FieldValueRequired");
         let wrong = match scope {
-            Scope::Main => schema.validate_with(object, old, replicas),
-            Scope::Status => schema.validate_status(object, old, replicas),
+            Scope::Main => schema.validate_with(object, old, (replicas, missing)),
+            Scope::Status => schema.validate_status(object, old, (replicas, missing)),
         };
         causes.extend(wrong.into_iter().map(Cause::from));
     } else if served.is_crd() {

@@ -17,7 +17,7 @@ pub(crate) struct Stamp<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) now: &'a str,
     pub(crate) uid: String,
-    /// The random end of a generated name.
+    /// The random end of a generated name; empty for an object that a PUT or a configuration makes.
     pub(crate) suffix: &'a str,
 }
 
@@ -32,7 +32,9 @@ fn clean(served: &Served, object: &mut Value, stamp: &Stamp<'_>) -> Result<(), F
         return Err(Failure::unexpected("resourceVersion should not be set on objects to be created"));
     }
     if let Some(metadata) = meta_mut(object) {
-        for field in SERVER_OWNED {
+        // What does not come by POST may say that it is being deleted.
+        let wiped = if stamp.suffix.is_empty() { &["selfLink"] } else { SERVER_OWNED };
+        for field in wiped {
             metadata.remove(*field);
         }
     }

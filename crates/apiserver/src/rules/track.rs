@@ -173,16 +173,21 @@ impl Track<'_> {
         let Some(schema) = self.served.schema.as_ref().filter(|_| has_null(applied)) else {
             return Ok(());
         };
-        let nulls: Vec<Cause> = schema
-            .validate(applied, old)
-            .into_iter()
-            .filter(|error| error.message.starts_with("Invalid value: \"null\""))
-            .map(Cause::from)
-            .collect();
-        if nulls.is_empty() {
+        // A default takes the place of a null before anybody looks.
+        let mut defaulted = applied.clone();
+        schema.default_nulls(&mut defaulted);
+        // The status is not written through this door, and goes before anybody looks as well.
+        if let (true, Some(map)) =
+            (self.served.status && self.writer.subresource.is_empty(), defaulted.as_object_mut())
+        {
+            map.remove("status");
+        }
+        let wrong = schema.validate(&defaulted, old);
+        if !wrong.iter().any(|error| error.message.starts_with("Invalid value: \"null\"")) {
             return Ok(());
         }
-        Err(Failure::invalid(self.served, meta(applied, "name"), nulls))
+        let causes = wrong.into_iter().map(Cause::from).collect();
+        Err(Failure::invalid(self.served, meta(applied, "name"), causes))
     }
 
     pub(super) fn sibling(&self, api_version: &str) -> Option<&Served> {

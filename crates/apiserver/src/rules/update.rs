@@ -42,7 +42,7 @@ pub(crate) struct Update<'a> {
 pub(crate) fn draft(request: &Update<'_>, old: &Value, mut new: Decoded) -> Result<Admitted, Failure> {
     let served = request.served;
     create::namespace(served, &mut new.object, request.namespace)?;
-    check_name(request, &mut new.object)?;
+    check_name(request.name, &new.object)?;
     check_version(request, old, &new.object)?;
     admit::draft(served, new, false, request.strictness)
 }
@@ -52,7 +52,7 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
     let served = request.served;
     let Decoded { object: mut new, remarks, patched } = new;
     create::namespace(served, &mut new, request.namespace)?;
-    check_name(request, &mut new)?;
+    check_name(request.name, &new)?;
     check_version(request, old, &new)?;
     let mut new = match request.scope {
         Scope::Main => {
@@ -64,10 +64,8 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
         Scope::Status => status_only(request, old, new),
     };
     keep_identity(served, old, &mut new)?;
-    if served.is_core("services") {
-        keep_addresses(old, &mut new);
-    }
     if served.is_core("pods") {
+        keep_class(old, &mut new);
         keep(old, &mut new, &["priority", "preemptionPolicy"]);
     }
     let new = Decoded { object: new, remarks, patched };
@@ -113,17 +111,17 @@ fn status_only(request: &Update<'_>, old: &Value, mut new: Value) -> Value {
     new
 }
 
-fn check_name(request: &Update<'_>, new: &mut Value) -> Result<(), Failure> {
+pub(crate) fn check_name(wanted: &str, new: &Value) -> Result<(), Failure> {
     let name = meta(new, "name");
     if name.is_empty() {
         return Err(Failure::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            request.name
+            wanted
         )));
-    } else if name != request.name {
+    } else if name != wanted {
         return Err(Failure::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
-            request.name
+            wanted
         )));
     }
     Ok(())
@@ -189,7 +187,6 @@ fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Fa
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "generation",
-        "generateName",
         "resourceVersion",
     ] {
         carry_meta(new, old, field);
@@ -202,14 +199,25 @@ fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Fa
     Ok(())
 }
 
-/// A service keeps the addresses it has when the new one names none, unless it is to have none.
-fn keep_addresses(old: &Value, new: &mut Value) {
+/// A service keeps the addresses it has when the new one names none, unless it is to have none. Who does not name them
+/// does not own them.
+pub(super) fn keep_addresses(old: &Value, new: &mut Value) {
     let kind = |service: &Value| service.pointer("/spec/type").and_then(Value::as_str).map(str::to_owned);
     let external = Some("ExternalName".to_owned());
     if kind(new) == external || kind(old) == external {
         return;
     }
     keep(old, new, &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]);
+}
+
+/// How a pod is treated when memory is short was decided when it was made.
+fn keep_class(old: &Value, new: &mut Value) {
+    let (Some(known), Some(status)) =
+        (old.pointer("/status/qosClass"), new.get_mut("status").and_then(Value::as_object_mut))
+    else {
+        return;
+    };
+    status.entry("qosClass").or_insert_with(|| known.clone());
 }
 
 /// Takes over fields of the spec that the new one leaves out.
@@ -243,14 +251,19 @@ fn desired_differs(served: &Served, old: &Value, new: &Value) -> bool {
 }
 
 /// What an updated object means for the store: nothing if it is the same, the end if it was only kept by its
-/// finalizers and the last of them is gone.
+/// finalizers and the last of them is gone. What is removed is what was stored: nobody ever saw it without them.
 pub(crate) fn settle(served: &Served, old: &Value, mut new: Value) -> Outcome {
     if *old == new {
         return Outcome::Keep;
     }
     let gone = is_deleting(&new) && finalizers(&new).is_empty() && grace(&new) == 0 && !holds(served, &new);
+    if gone {
+        let mut last = old.clone();
+        served.store_form(&mut last);
+        return Outcome::Remove(last);
+    }
     served.store_form(&mut new);
-    if gone { Outcome::Remove(new) } else { Outcome::Put(new) }
+    Outcome::Put(new)
 }
 
 /// The seconds a deleting object still has; nobody waits for an object without them.

@@ -5,15 +5,16 @@ use serde_json::Value;
 use super::node::Node;
 
 /// Applies the defaults below one value. The value itself is present; its own default does not matter here.
-pub(super) fn default(node: &Node, value: &mut Value) {
+/// A null that may be none and has no default stays if it is `kept`, and goes otherwise.
+pub(super) fn default(node: &Node, value: &mut Value, kept: bool) {
     match value {
         Value::Object(object) => {
-            // A null that may not be one counts as absent: its default takes its place, or it goes.
+            // A null that may not be one counts as absent: its default takes its place.
             object.retain(|name, child| {
                 let node = if child.is_null() { node.child(name).filter(|n| !n.nullable) } else { None };
                 match node.map(|n| &n.default) {
                     None => true,
-                    Some(None) => false,
+                    Some(None) => kept,
                     Some(Some(default)) => {
                         *child = default.clone();
                         true
@@ -29,7 +30,7 @@ pub(super) fn default(node: &Node, value: &mut Value) {
             }
             for (name, child) in object.iter_mut() {
                 if let Some(node) = node.child(name) {
-                    default(node, child);
+                    default(node, child, kept);
                 }
             }
         }
@@ -42,7 +43,7 @@ pub(super) fn default(node: &Node, value: &mut Value) {
                 {
                     *item = default.clone();
                 }
-                default(node, item);
+                default(node, item, kept);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

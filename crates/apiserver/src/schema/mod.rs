@@ -86,7 +86,12 @@ impl Structural {
     /// Fills in defaults where a field is absent, or `null` without being nullable. Such a `null` without a default
     /// is dropped.
     pub fn default(&self, obj: &mut Value) {
-        default::default(&self.root, obj);
+        default::default(&self.root, obj, false);
+    }
+
+    /// The same, but a `null` without a default stays, to be complained about.
+    pub fn default_nulls(&self, obj: &mut Value) {
+        default::default(&self.root, obj, true);
     }
 
     /// Everything that is wrong with an object, given the stored one when it is an update.
@@ -95,7 +100,7 @@ impl Structural {
     /// not block unrelated updates of old objects.
     #[must_use]
     pub fn validate(&self, obj: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        validate::object(&self.root, obj, old, Vec::new())
+        validate::object(&self.root, obj, old, (Vec::new(), false))
     }
 
     /// The same when only the status was written.
@@ -104,14 +109,20 @@ impl Structural {
         &self,
         obj: &Value,
         old: Option<&Value>,
-        also: Vec<FieldError>,
+        elsewhere: (Vec<FieldError>, bool),
     ) -> Vec<FieldError> {
-        validate::status(&self.root, obj, old, also)
+        validate::status(&self.root, obj, old, elsewhere)
     }
 
-    /// The same, with what others found wrong with values: it is told before what rules say.
+    /// The same, with what others found wrong with values: it is told before what rules say. No rule is asked if something
+    /// is missing elsewhere.
     #[must_use]
-    pub fn validate_with(&self, obj: &Value, old: Option<&Value>, also: Vec<FieldError>) -> Vec<FieldError> {
-        validate::object(&self.root, obj, old, also)
+    pub fn validate_with(
+        &self,
+        obj: &Value,
+        old: Option<&Value>,
+        elsewhere: (Vec<FieldError>, bool),
+    ) -> Vec<FieldError> {
+        validate::object(&self.root, obj, old, elsewhere)
     }
 }

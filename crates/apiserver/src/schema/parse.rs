@@ -294,7 +294,7 @@ impl Parser {
             self.errors.push(FieldError::invalid(path, value, detail));
             return;
         }
-        default::default(node, &mut filled);
+        default::default(node, &mut filled, false);
         let mut errors = Vec::new();
         validate::node(node, &filled, None, &Path::Root, &mut errors);
         if errors.is_empty() {

@@ -12,19 +12,21 @@ use super::{celeval, junction};
 use crate::failure::{Cause, MOST_CAUSES};
 use crate::object::names;
 
+/// What others found wrong with values, and whether something is missing elsewhere.
+pub(super) type Elsewhere = (Vec<FieldError>, bool);
+
 /// Validates a whole object, then its CEL rules.
-/// `also` is what others found wrong with values.
 pub(super) fn object(
     root: &Node,
     obj: &Value,
     old: Option<&Value>,
-    also: Vec<FieldError>,
+    (also, blocked): Elsewhere,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     node(root, obj, old, &Path::Root, &mut errors);
     tolerate_duplicates(root, old, &mut errors);
     errors.extend(also);
-    rules(root, obj, old, errors)
+    rules(root, obj, old, errors, blocked)
 }
 
 /// The same when only the status was written: of the rest, only the rules are asked.
@@ -32,7 +34,7 @@ pub(super) fn status(
     root: &Node,
     obj: &Value,
     old: Option<&Value>,
-    also: Vec<FieldError>,
+    (also, blocked): Elsewhere,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if let (Some(part), Some(value)) = (root.child("status"), obj.get("status")) {
@@ -49,11 +51,17 @@ pub(super) fn status(
         };
     }
     errors.extend(also);
-    rules(root, obj, old, errors)
+    rules(root, obj, old, errors, blocked)
 }
 
 /// Adds what rules say, if they can be asked.
-fn rules(root: &Node, obj: &Value, old: Option<&Value>, mut errors: Vec<FieldError>) -> Vec<FieldError> {
+fn rules(
+    root: &Node,
+    obj: &Value,
+    old: Option<&Value>,
+    mut errors: Vec<FieldError>,
+    blocked: bool,
+) -> Vec<FieldError> {
     if !root.has_rules {
         return errors;
     }
@@ -68,7 +76,7 @@ fn rules(root: &Node, obj: &Value, old: Option<&Value>, mut errors: Vec<FieldErr
                 | FieldReason::NotSupported
         )
     };
-    if errors.iter().any(|e| blocks(e.reason)) {
+    if blocked || errors.iter().any(|e| blocks(e.reason)) {
         errors.push(FieldError::invalid(
             "",
             &Value::Null,

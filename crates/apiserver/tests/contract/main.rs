@@ -97,8 +97,13 @@ async fn define(target: &Target) {
     for (name, text) in row::files(&row::folder().join("fixtures")) {
         let steps =
             serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("fixtures/{name}.yaml: {error}"));
-        let row =
-            Row { name: format!("fixture-{name}"), account: false, requests: steps, theme: String::new() };
+        let row = Row {
+            name: format!("fixture-{name}"),
+            account: false,
+            given: BTreeMap::new(),
+            requests: steps,
+            theme: String::new(),
+        };
         run::run(target, &row, PATIENCE).await.unwrap_or_else(|why| panic!("fixtures/{name}.yaml: {why}"));
     }
 }

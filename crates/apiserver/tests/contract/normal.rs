@@ -26,7 +26,7 @@ pattern!(QUOTED, r#"Invalid value: "\{\\?"apiVersion.*\}""#);
 pattern!(AGE, r"^\d+s$");
 pattern!(
     TEXT_VERSION,
-    r"(?x)(?P<before>resource\ version:\ \d+\ \(|, current:\ |ResourceVersion\ in\ precondition:\ |ResourceVersion\ in\ object\ meta:\ |ResourceVersion\ in\ record\ \()\d+"
+    r#"(?x)(?P<before>resource\ version:\ \d+\ \(|, current:\ |ResourceVersion\ in\ precondition:\ |ResourceVersion\ in\ object\ meta:\ |ResourceVersion\ in\ record\ \(|"resourceVersion\\?":\\?")\d+"#
 );
 
 /// The symbols of one row.

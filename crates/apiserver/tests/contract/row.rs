@@ -19,6 +19,9 @@ pub(crate) struct Row {
     /// Waits until the namespace has its default service account, which pods need.
     #[serde(default)]
     pub(crate) account: bool,
+    /// Values for `${…}` until an answer supplies others.
+    #[serde(default)]
+    pub(crate) given: BTreeMap<String, String>,
     pub(crate) requests: Vec<Step>,
     /// The file it stands in.
     #[serde(skip)]

@@ -40,7 +40,8 @@ struct Runner<'a> {
 /// The answers of a row; or why there are not all of them.
 pub(crate) async fn run(target: &Target, row: &Row, patience: Duration) -> Result<Value, String> {
     let connection = target.connect().await?;
-    let variables = BTreeMap::from([("ns".to_owned(), row.name.clone())]);
+    let mut variables = row.given.clone();
+    variables.insert("ns".to_owned(), row.name.clone());
     let mut runner = Runner {
         target,
         connection,

@@ -26,6 +26,17 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut Errors) 
     }
     errors.one_of(&path.field("sessionAffinity"), text(spec, "sessionAffinity"), &["ClientIP", "None"]);
     addresses(spec, kind, &path, errors);
+    let families = text(spec, "ipFamilyPolicy");
+    if !families.is_empty() {
+        let known = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+        errors.one_of(&path.field("ipFamilyPolicy"), families, &known);
+    }
+    let balancer = object.get("status").and_then(|status| status.get("loadBalancer")).unwrap_or(&NULL);
+    if kind != "LoadBalancer" && !list(balancer, "ingress").is_empty() {
+        let place = Path::Root("status");
+        let why = "may only be used when `spec.type` is 'LoadBalancer'";
+        errors.forbidden(&place.field("loadBalancer").field("ingress"), why);
+    }
     for (index, address) in texts(spec, "externalIPs").enumerate() {
         errors.address(&path.field("externalIPs").index(index), address);
     }

@@ -52,8 +52,17 @@ impl Case {
             moves.collect()
         };
         let account = kinds.iter().any(|kind| kind.account);
-        Row { name: name.to_owned(), account, requests, theme: String::new() }
+        Row { name: name.to_owned(), account, given: given(), requests, theme: String::new() }
     }
+}
+
+/// Versions and identities of objects that no answer has named yet.
+fn given() -> BTreeMap<String, String> {
+    let of = |name: &str| {
+        [("old", "1"), ("new", "1"), ("uid", "11111111-1111-1111-1111-111111111111")]
+            .map(|(what, value)| (format!("{what}-{name}"), value.to_owned()))
+    };
+    ["a", "b", "c"].iter().flat_map(|name| of(name)).collect()
 }
 
 fn skip(kind: &Kind) -> Vec<(&'static str, String)> {

@@ -37,7 +37,8 @@ impl Draw<'_> {
             0..=4 => vec![self.create(name)],
             5 => vec![self.get(name)],
             6..=7 => vec![self.list()],
-            8 => self.pages(),
+            // How many pages there are depends on all objects, those of controllers too.
+            8 if self.kind.skip.is_none() => self.pages(),
             9..=11 => self.replace(name),
             12 => self.put_back(name),
             13..=20 => vec![self.patch(name, "")],
@@ -73,7 +74,9 @@ impl Draw<'_> {
         let mut body = self.world.object(&mut self.dice, self.kind, name, Part::Spec);
         if self.dice.once_in(8) {
             set(&mut body, "/metadata/name", Value::Null);
-            set(&mut body, "/metadata/generateName", json!("made-"));
+            // Of two names with one prefix, either may come first in a list.
+            let prefix = format!("made{}-", self.dice.below(10_000));
+            set(&mut body, "/metadata/generateName", json!(prefix));
         }
         let options = self.options();
         Step { body: Some(body), save: saves(name), ..step("POST", &self.kind.at, &options) }

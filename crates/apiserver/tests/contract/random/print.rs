@@ -9,6 +9,17 @@ pub(super) fn row(row: &Row) -> String {
     if row.account {
         text.push_str("  account: true\n");
     }
+    let requests: String = row.requests.iter().map(|step| flow(&members(step))).collect();
+    let used = |name: &str| requests.contains(&format!("${{{name}}}"));
+    let given: Map<String, Value> = row
+        .given
+        .iter()
+        .filter(|(name, _)| used(name))
+        .map(|(name, value)| (name.clone(), json!(value)))
+        .collect();
+    if !given.is_empty() {
+        text.push_str(&format!("  given: {}\n", flow(&Value::Object(given))));
+    }
     text.push_str("  requests:\n");
     for step in &row.requests {
         text.push_str(&format!("  - {}\n", flow(&members(step))));
@@ -64,8 +75,10 @@ fn word(text: &str) -> String {
 #[test]
 fn what_is_printed_can_be_read() {
     let body = json!({"metadata": {"name": "a"}, "x": ["1", 1, null, "", "a b", "a: b", "~"], "y": "true", "$patch": "n"});
+    let given = std::collections::BTreeMap::new();
     let step = Step { r#do: "PATCH ~/pods/a?x=y".into(), body: Some(body.clone()), ..Step::default() };
-    let printed = row(&Row { name: "r".into(), account: true, requests: vec![step], theme: String::new() });
+    let printed =
+        row(&Row { name: "r".into(), account: true, given, requests: vec![step], theme: String::new() });
     let read: Vec<Row> = serde_saphyr::from_str(&printed).unwrap();
     assert_eq!(read[0].requests[0].body, Some(body));
 }
