@@ -14,11 +14,12 @@ test: lint ## Everything that has to pass before a change lands, and the size of
 	python3 -m unittest discover --start-directory examples/quickstart/tests
 	$(CARGO) xtask tidy
 
-test-all: test ## Adds the long ones: the large frameworks, other worlds, millions of states, a million specs, more chaos, a hundred kills, a real node (needs root and containerd), and everything again under the published upstream CRDs (needs Go).
+test-all: test ## Adds the long ones: the large frameworks, other worlds, other requests to both API servers, millions of states, a million specs, more chaos, a hundred kills, a real node (needs root and containerd), and everything again under the published upstream CRDs (needs Go).
 	TRAINYARD_SEED=random $(CARGO) test --package trainyard-core --test it properties
 	TRAINYARD_SEED=random $(CARGO) test --package trainyard-core --test it nets
 	TRAINYARD_SEARCH_FAULTS=2 $(CARGO) test --release --package trainyard-core --test it search -- --nocapture
 	TRAINYARD_SEED=random TRAINYARD_SPECS=1000000 $(CARGO) test --release --package trainyard-core --test it specs
+	TRAINYARD_SEED=random TRAINYARD_BESIDE_RUNS=2000 $(CARGO) test --package trainyard-apiserver --test contract random -- --nocapture
 	$(CARGO) test --package trainyard-cli --test examples -- --ignored --nocapture
 	TRAINYARD_KILL_ROUNDS=100 $(CARGO) test --package trainyard-cli --test one_machine kill -- --nocapture
 	TRAINYARD_CHAOS_RUNS=5000 $(CARGO) test --release --package trainyard-testkit chaos

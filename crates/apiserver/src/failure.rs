@@ -178,6 +178,12 @@ impl Failure {
         Self::new(404, "NotFound", format!("namespaces \"{name}\" not found")).about("namespaces", "", name)
     }
 
+    /// The name is taken by an object that its finalizers, or a node, keep for a while.
+    pub(crate) fn still_exists(served: &Served, name: &str) -> Self {
+        let message = format!("object is being deleted: {} \"{name}\" already exists", served.qualified());
+        Self::new(409, "AlreadyExists", message).about(&served.plural, &served.group, name)
+    }
+
     pub(crate) fn already_exists(served: &Served, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", served.qualified())).about(
             &served.plural,

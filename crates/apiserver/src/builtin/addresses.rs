@@ -166,11 +166,7 @@ impl Addresses {
                 vec![Cause::invalid("spec.clusterIPs", json!([asked]), &message)]
             };
             let Some(address) = number(&asked) else {
-                let range = format!("{}.{}.0.0/16", NETWORK[0], NETWORK[1]);
-                let why = format!(
-                    "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {range}"
-                );
-                return Err(wrong(&why));
+                return Err(wrong("the provided network does not match the current range"));
             };
             if before.address == Some(address) {
                 return Ok(());

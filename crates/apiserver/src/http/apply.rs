@@ -87,15 +87,16 @@ fn check_type(config: &Value, (api_version, kind): (&str, &str)) -> Result<(), F
 }
 
 /// An applied object as one of its kind. Values whose types are right and whose texts are not are found here.
-fn converted(object: &Value, served: &Served) -> Result<Decoded, Failure> {
+fn converted(object: &Value, served: &Served, config: &Value) -> Result<Decoded, Failure> {
     if served.custom {
         return decode::value(object, served);
     }
     decode::converted(object, served, |why| {
         let (group, version) = (&served.group, &served.version);
         let kind = format!("{group}/{version}, Kind={}", served.kind);
+        let (namespace, name) = (meta(config, "namespace"), meta(config, "name"));
         Failure::unexpected(format!(
-            "failed to convert new object (/; {kind}) to proper version: unable to convert unstructured object to {kind}: {why}"
+            "failed to convert new object ({namespace}/{name}; {kind}) to proper version: unable to convert unstructured object to {kind}: {why}"
         ))
     })
 }
@@ -108,10 +109,11 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
     let now = time(call.app.now());
     let track = call.track(&catalog, scope.subresource(), &now);
     for attempt in 1.. {
-        let edit =
-            |old: &Value| converted(&track.applied(Some(old), &applying.config, applying.force)?, served);
+        let edit = |old: &Value| {
+            converted(&track.applied(Some(old), &applying.config, applying.force)?, served, &applying.config)
+        };
         match modify(call, scope, Base::Owned, edit).await {
-            Err(failure) if failure.code() == 404 && (scope == Scope::Main || served.put_creates) => {}
+            Err(failure) if failure.code() == 404 && scope == Scope::Main => {}
             Err(failure) => return Err(failure),
             Ok((stored, mut warnings)) => {
                 warnings.splice(0..0, applying.warnings.iter().cloned());
@@ -119,7 +121,7 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
             }
         }
         let new = track.applied(None, &applying.config, applying.force)?;
-        let decoded = converted(&new, served)?;
+        let decoded = converted(&new, served, &applying.config)?;
         let uid = meta(&new, "uid");
         if !uid.is_empty() {
             let why = format!(

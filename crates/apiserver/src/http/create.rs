@@ -202,6 +202,7 @@ async fn store(call: &Call, object: Value, dry: bool, now: &str) -> Result<Arc<S
     let decide = |current: Option<&Stored>| {
         check_homes(call, &homes, &name)?;
         match current {
+            Some(current) if current.deleting => Err(Failure::still_exists(served, &name)),
             Some(_) => Err(Failure::already_exists(served, &name)),
             None => Ok(match &object {
                 Some(object) => Outcome::Put(object.clone()),

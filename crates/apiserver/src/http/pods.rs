@@ -117,6 +117,34 @@ fn copy_marks(binding: &Value, pod: &mut Value) {
     }
 }
 
+/// Says in the status of a pod why it ends: whoever looks at its exit can tell an eviction from a failure.
+async fn target_for_disruption(call: &Call, options: &mut DeleteOptions) -> Result<(), Failure> {
+    let rehearsed = DeleteOptions { dry_run: Some(vec!["All".into()]), ..options.clone() };
+    call.app.delete(&call.served, &call.key(), &rehearsed).await?;
+    let now = time(call.app.now());
+    let decide = |current: Option<&Stored>| {
+        let current = current.ok_or_else(|| Failure::not_found(&call.served, &call.name))?;
+        let mut pod = current.value().map_err(Failure::internal)?;
+        let mut conditions =
+            at(&pod, "status.conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let is_target = |c: &Value| c.get("type").and_then(Value::as_str) == Some("DisruptionTarget");
+        if conditions.iter().any(|c| is_target(c) && c.get("status").is_some_and(|status| status == "True")) {
+            return Ok(Outcome::Keep);
+        }
+        conditions.retain(|condition| !is_target(condition));
+        conditions.push(json!({"type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
+            "lastTransitionTime": now, "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}));
+        set_at(&mut pod, &["status".into(), "conditions".into()], conditions.into());
+        Ok::<Outcome, Failure>(Outcome::Put(pod))
+    };
+    call.app.transact(&call.key(), &[], decide).await?;
+    // That was the version before this one.
+    if let Some(preconditions) = &mut options.preconditions {
+        preconditions.resource_version = None;
+    }
+    Ok(())
+}
+
 /// `pods/x/eviction`: a deletion by another name, until disruption budgets are served.
 pub(crate) async fn evict(call: &Call, input: Input) -> Result<Response, Failure> {
     let body = input.object(Kind::named("policy", "v1", "Eviction")).await?;
@@ -128,6 +156,9 @@ pub(crate) async fn evict(call: &Call, input: Input) -> Result<Response, Failure
     };
     if call.query.dry_run()? {
         options.dry_run = Some(vec!["All".into()]);
+    }
+    if !options.is_dry() {
+        target_for_disruption(call, &mut options).await?;
     }
     call.app.delete(&call.served, &call.key(), &options).await?;
     let status =

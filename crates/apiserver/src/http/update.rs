@@ -22,7 +22,7 @@ pub(crate) async fn update(call: &Call, scope: Scope, input: Input) -> Result<Re
     manager::check(&call.query, "UpdateOptions")?;
     let body = input.decode(Kind::of(&call.served)).await?;
     let unconditional = call.served.put_unconditional;
-    if call.served.put_creates && call.app.store.latest(&call.key()).is_none() {
+    if scope == Scope::Main && call.served.put_creates && call.app.store.latest(&call.key()).is_none() {
         let created = super::create::by_name(call, body.clone()).await;
         return created.map_err(|failure| earlier(call, body, failure));
     }

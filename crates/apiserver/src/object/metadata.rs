@@ -44,7 +44,9 @@ pub(crate) fn validate(served: &Served, object: &Value, rounds: (usize, usize)) 
     }
     owners(metadata, &mut marks);
     let mut holds = Vec::new();
-    names::finalizers(&finalizers(object), !served.custom, &mut holds);
+    // The rules of leases are those of custom resources.
+    let built_in = !served.custom && served.plural != "leases";
+    names::finalizers(&finalizers(object), built_in, &mut holds);
     for (found, times) in [(marks, rounds.0), (holds, rounds.1)] {
         (0..times).for_each(|_| causes.extend(found.iter().cloned()));
     }

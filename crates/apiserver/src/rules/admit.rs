@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::scale;
 use super::track::Track;
-use super::update::{self, Scope};
+use super::update::Scope;
 use crate::builtin;
 use crate::crd;
 use crate::decode::Decoded;
@@ -63,24 +63,39 @@ pub(crate) fn draft(
     Ok(Admitted { object, warnings })
 }
 
-/// Checks an object whose metadata is already stamped. Without `track` the object already says who owns its fields.
+/// Takes fields out of a spec.
+fn take(object: &mut Value, fields: &[&str]) -> Vec<(String, Value)> {
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return Vec::new() };
+    fields.iter().filter_map(|field| spec.remove_entry(*field)).collect()
+}
+
+fn put(object: &mut Value, fields: Vec<(String, Value)>) {
+    if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.extend(fields);
+    }
+}
+
+/// Checks an object whose metadata is already stamped. Fields of the spec that the server kept are not those of the writer.
+/// Without `track` the object already says who owns its fields.
 pub(crate) fn admit(
     served: &Served,
     decoded: Decoded,
-    old: Option<&Value>,
+    replaced: Option<(&Value, &[&str])>,
     (scope, strictness): (Scope, Strictness),
     track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
+    let old = replaced.map(|(old, _)| old);
     let unsent =
         track.filter(|_| old.is_none()).map(|track| track.unsent(&decoded.object)).unwrap_or_default();
     let Admitted { mut object, mut warnings } = draft(served, decoded, old.is_none(), strictness)?;
-    match (track, old) {
+    match (track, replaced) {
         (None, _) => {}
         (Some(track), None) => track.created(&mut object, &unsent),
-        (Some(track), Some(old)) => track.updated(old, &mut object),
-    }
-    if let (true, Some(old)) = (served.is_core("services"), old) {
-        update::keep_addresses(old, &mut object);
+        (Some(track), Some((old, kept))) => {
+            let aside = take(&mut object, kept);
+            track.updated(old, &mut object);
+            put(&mut object, aside);
+        }
     }
     let causes = validate(served, &object, old, scope);
     if !causes.is_empty() {
@@ -93,7 +108,10 @@ pub(crate) fn admit(
         warnings.extend(names::short_finalizers(&finalizers(&object)));
     }
     if served.schema.is_none() {
-        warnings.extend(builtin::warnings::of(served, &object, old));
+        // Nobody is warned of what only stands beside the status.
+        if scope == Scope::Main {
+            warnings.extend(builtin::warnings::of(served, &object, old));
+        }
         builtin::defaults::finish(served, &mut object);
     }
     Ok(Admitted { object, warnings })

@@ -52,7 +52,12 @@ pub(crate) fn wrong(paths: &ScalePaths, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for path in [&paths.spec_replicas, &paths.status_replicas] {
         let place = format!(".{}", path.join("."));
-        let Some(value) = follow(object, path) else { continue };
+        let Some(value) = follow(object, path) else {
+            errors.extend(
+                obstacle(object, path).map(|found| accessor(&place, found, "map[string]interface{}")),
+            );
+            continue;
+        };
         match value.as_i64() {
             Some(number) if number < 0 => {
                 errors.push(FieldError::invalid(place, value, "should be a non-negative integer"));
@@ -62,20 +67,35 @@ pub(crate) fn wrong(paths: &ScalePaths, object: &Value) -> Vec<FieldError> {
                 errors.push(FieldError::invalid(place, value, why));
             }
             Some(_) => {}
-            None => {
-                let (shown, kind) = match value {
-                    Value::String(text) => (text.clone(), "string"),
-                    Value::Bool(_) => (value.to_string(), "bool"),
-                    Value::Number(_) => (value.to_string(), "float64"),
-                    Value::Array(_) => (value.to_string(), "[]interface {}"),
-                    Value::Null | Value::Object(_) => (value.to_string(), "map[string]interface {}"),
-                };
-                let why = format!("{place} accessor error: {shown} is of the type {kind}, expected int64");
-                errors.push(FieldError::invalid(place, &Value::from(0), why));
-            }
+            None => errors.push(accessor(&place, value, "int64")),
         }
     }
     errors
+}
+
+/// The value on a path that has no members, if there is one.
+fn obstacle<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+    let mut value = object;
+    for part in path {
+        if !value.is_object() {
+            return Some(value).filter(|value| !value.is_null());
+        }
+        value = value.get(part)?;
+    }
+    None
+}
+
+/// What Go says of a value that is not what a path leads through, or to.
+fn accessor(place: &str, value: &Value, expected: &str) -> FieldError {
+    let (shown, kind) = match value {
+        Value::String(text) => (text.clone(), "string"),
+        Value::Bool(_) => (value.to_string(), "bool"),
+        Value::Number(_) => (value.to_string(), "float64"),
+        Value::Array(_) => (value.to_string(), "[]interface {}"),
+        Value::Null | Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+    };
+    let why = format!("{place} accessor error: {shown} is of the type {kind}, expected {expected}");
+    FieldError::invalid(place, &Value::from(0), why)
 }
 
 /// Who owns the replicas of an object, as seen through this door.

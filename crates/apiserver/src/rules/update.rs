@@ -64,12 +64,14 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
         Scope::Status => status_only(request, old, new),
     };
     keep_identity(served, old, &mut new)?;
+    let kept = if served.is_core("services") { keep_addresses(old, &mut new) } else { Vec::new() };
     if served.is_core("pods") {
         keep_class(old, &mut new);
         keep(old, &mut new, &["priority", "preemptionPolicy"]);
     }
     let new = Decoded { object: new, remarks, patched };
-    let mut admitted = admit(served, new, Some(old), (request.scope, request.strictness), request.track)?;
+    let mut admitted =
+        admit(served, new, Some((old, &kept)), (request.scope, request.strictness), request.track)?;
     if served.counts_changes()
         && request.scope == Scope::Main
         && desired_differs(served, old, &admitted.object)
@@ -201,13 +203,13 @@ fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Fa
 
 /// A service keeps the addresses it has when the new one names none, unless it is to have none. Who does not name them
 /// does not own them.
-pub(super) fn keep_addresses(old: &Value, new: &mut Value) {
+fn keep_addresses(old: &Value, new: &mut Value) -> Vec<&'static str> {
     let kind = |service: &Value| service.pointer("/spec/type").and_then(Value::as_str).map(str::to_owned);
     let external = Some("ExternalName".to_owned());
     if kind(new) == external || kind(old) == external {
-        return;
+        return Vec::new();
     }
-    keep(old, new, &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"]);
+    keep(old, new, &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"])
 }
 
 /// How a pod is treated when memory is short was decided when it was made.
@@ -220,16 +222,19 @@ fn keep_class(old: &Value, new: &mut Value) {
     status.entry("qosClass").or_insert_with(|| known.clone());
 }
 
-/// Takes over fields of the spec that the new one leaves out.
-fn keep(old: &Value, new: &mut Value, fields: &[&str]) {
+/// Takes over fields of the spec that the new one leaves out, and says which.
+fn keep(old: &Value, new: &mut Value, fields: &[&'static str]) -> Vec<&'static str> {
     let Some(map) = new.get_mut("spec").and_then(Value::as_object_mut) else {
-        return;
+        return Vec::new();
     };
+    let mut kept = Vec::new();
     for field in fields {
         if let (None, Some(known)) = (map.get(*field), old.get("spec").and_then(|s| s.get(*field))) {
             map.insert((*field).into(), known.clone());
+            kept.push(*field);
         }
     }
+    kept
 }
 
 fn is_empty(value: &Value) -> bool {

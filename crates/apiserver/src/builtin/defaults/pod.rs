@@ -48,10 +48,15 @@ pub(super) fn pod(object: &mut Fields, new: bool) {
     }
 }
 
-/// A pod's only address is also the first of all.
+/// A pod's only address is also the first of all, and the first of all is its address.
 fn addresses(status: &mut Fields) {
     let address = read(status, "podIP");
     let first = status.get("podIPs").and_then(|all| all.get(0)?.get("ip")?.as_str());
+    if let (true, Some(first)) = (address.is_empty(), first) {
+        let first = Value::from(first);
+        status.insert("podIP".into(), first);
+        return;
+    }
     if !address.is_empty() && first != Some(address) {
         let all = json!([{ "ip": address }]);
         status.insert("podIPs".into(), all);

@@ -14,6 +14,13 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut Errors) 
     let (spec, path) = (object.get("spec").unwrap_or(&NULL), Path::Root("spec"));
     let kind = text(spec, "type");
     let headless = text(spec, "clusterIP") == "None";
+    // Addresses are chosen before anything else is looked at.
+    let (families, known) =
+        (text(spec, "ipFamilyPolicy"), ["PreferDualStack", "RequireDualStack", "SingleStack"]);
+    if !families.is_empty() && !known.contains(&families) {
+        errors.one_of(&path.field("ipFamilyPolicy"), families, &known);
+        return;
+    }
     if list(spec, "ports").is_empty() && !headless && kind != "ExternalName" {
         errors.required(&path.field("ports"), "");
     }
@@ -26,11 +33,6 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut Errors) 
     }
     errors.one_of(&path.field("sessionAffinity"), text(spec, "sessionAffinity"), &["ClientIP", "None"]);
     addresses(spec, kind, &path, errors);
-    let families = text(spec, "ipFamilyPolicy");
-    if !families.is_empty() {
-        let known = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-        errors.one_of(&path.field("ipFamilyPolicy"), families, &known);
-    }
     let balancer = object.get("status").and_then(|status| status.get("loadBalancer")).unwrap_or(&NULL);
     if kind != "LoadBalancer" && !list(balancer, "ingress").is_empty() {
         let place = Path::Root("status");
@@ -38,7 +40,9 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut Errors) 
         errors.forbidden(&place.field("loadBalancer").field("ingress"), why);
     }
     for (index, address) in texts(spec, "externalIPs").enumerate() {
-        errors.address(&path.field("externalIPs").index(index), address);
+        let place = path.field("externalIPs");
+        errors.address(&place.index(index), address);
+        special(address).into_iter().for_each(|why| errors.invalid(&place.index(index), address, why));
     }
     let known = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     errors.one_of(&path.field("type"), kind, &known);
@@ -54,6 +58,25 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut Errors) 
     }
     if let Some(old) = old {
         update(spec, old.get("spec").unwrap_or(&NULL), &path, errors);
+    }
+}
+
+/// Why an address cannot be that of a machine elsewhere.
+fn special(address: &str) -> Option<&'static str> {
+    use std::net::IpAddr;
+    let address: IpAddr = address.parse().ok()?;
+    let local = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    if address.is_unspecified() {
+        Some("may not be unspecified (0.0.0.0)")
+    } else if address.is_loopback() {
+        Some("may not be in the loopback range (127.0.0.0/8, ::1/128)")
+    } else if local {
+        Some("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    } else {
+        None
     }
 }
 

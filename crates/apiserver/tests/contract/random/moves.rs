@@ -131,7 +131,10 @@ impl Draw<'_> {
         let mut body = self.world.object(&mut self.dice, self.kind, name, Part::Spec);
         let options = self.options();
         let mut moves = Vec::new();
+        // A dry run that creates shows the version that it was sent, and that would be one more.
+        let dry = options.iter().any(|(name, _)| *name == "dryRun");
         match self.dice.below(6) {
+            _ if dry => {}
             0 | 1 => {
                 moves.push(Step { save: saves(name), ..step("GET", &self.url(name, ""), &[]) });
                 set(&mut body, "/metadata/resourceVersion", json!(format!("${{new-{name}}}")));
@@ -219,7 +222,9 @@ impl Draw<'_> {
     fn delete(&mut self, name: &str) -> Move {
         let url = self.url(name, "");
         let mut body = json!({});
-        let policy = *self.dice.pick(&["", "", "Background", "Foreground", "Orphan"]);
+        // A real garbage collector takes half a minute to notice a new definition.
+        let policies = if self.kind.custom { 3 } else { 5 };
+        let policy = *self.dice.pick(&["", "", "Background", "Foreground", "Orphan"][..policies]);
         if !policy.is_empty() {
             set(&mut body, "/propagationPolicy", json!(policy));
         }
