@@ -224,7 +224,7 @@ pub(crate) fn converted(
     let why = problem.why()?;
     let why = if why.starts_with("illegal base64") {
         format!("error decoding from json: {why}")
-    } else if why.starts_with("json: cannot unmarshal number") {
+    } else if why.starts_with("json: cannot unmarshal number") && why.contains(" of type int") {
         "cannot convert float64 to int64".to_owned()
     } else {
         why

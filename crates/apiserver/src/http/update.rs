@@ -13,6 +13,7 @@ use crate::crd;
 use crate::decode::{self, Decoded};
 use crate::failure::Failure;
 use crate::object::{carry, is_deleting, meta, names, set_meta, time};
+use crate::rules::admit::Strictness;
 use crate::rules::track::Track;
 use crate::rules::update::{self, Scope, Update, settle};
 use crate::rules::{admit, create, scale};
@@ -38,7 +39,10 @@ fn earlier(call: &Call, body: Decoded, failure: Failure) -> Failure {
         let named = update::check_name(&call.name, &body.object);
         let placed = create::namespace(&call.served, &mut body.object, &call.namespace);
         let drafted = admit::draft(&call.served, body, false, call.query.strictness()?)?;
-        placed.and(named).map(|()| drafted.warnings)
+        match placed.and(named) {
+            Ok(()) => Ok(drafted.warnings),
+            Err(failure) => Err(failure.warned(&drafted.warnings)),
+        }
     };
     match check(body) {
         Err(earlier) => earlier,
@@ -183,7 +187,11 @@ impl Change<'_> {
     /// What is to be stored, checked.
     fn settled(&mut self, old: &Value, new: Decoded) -> Result<Value, Failure> {
         let call = self.call;
-        let admitted = update::update(&self.request, old, new)?;
+        let warned = self.request.strictness == Strictness::Warn;
+        let remarks = if warned { new.remarks.clone() } else { Vec::new() };
+        let admitted = update::update(&self.request, old, new).map_err(|failure| {
+            if failure.warnings().is_empty() { failure.warned(&remarks) } else { failure }
+        })?;
         self.warnings.extend(admitted.warnings);
         let mut new = admitted.object;
         call.check_grant(&new, Some(old))?;

@@ -28,6 +28,16 @@ pub(crate) struct Admitted {
     pub(crate) warnings: Vec<String>,
 }
 
+/// What an object takes the place of.
+#[derive(Debug)]
+pub(crate) struct Replaced<'a> {
+    pub(crate) old: &'a Value,
+    /// Fields of the spec that the server kept, because the writer left them out.
+    pub(crate) kept: &'a [&'a str],
+    /// What is wrong already.
+    pub(crate) causes: Vec<Cause>,
+}
+
 /// Drops what the schema does not know and fills in defaults, those of a new object or of any; what was dropped.
 pub(crate) fn default(served: &Served, object: &mut Value, new: bool) -> Vec<String> {
     let mut unknown = Vec::new();
@@ -80,24 +90,25 @@ fn put(object: &mut Value, fields: Vec<(String, Value)>) {
 pub(crate) fn admit(
     served: &Served,
     decoded: Decoded,
-    replaced: Option<(&Value, &[&str])>,
+    replaced: Option<Replaced<'_>>,
     (scope, strictness): (Scope, Strictness),
     track: Option<&Track<'_>>,
 ) -> Result<Admitted, Failure> {
-    let old = replaced.map(|(old, _)| old);
+    let old = replaced.as_ref().map(|replaced| replaced.old);
     let unsent =
         track.filter(|_| old.is_none()).map(|track| track.unsent(&decoded.object)).unwrap_or_default();
     let Admitted { mut object, mut warnings } = draft(served, decoded, old.is_none(), strictness)?;
-    match (track, replaced) {
+    match (track, &replaced) {
         (None, _) => {}
         (Some(track), None) => track.created(&mut object, &unsent),
-        (Some(track), Some((old, kept))) => {
+        (Some(track), Some(Replaced { old, kept, .. })) => {
             let aside = take(&mut object, kept);
             track.updated(old, &mut object);
             put(&mut object, aside);
         }
     }
-    let causes = validate(served, &object, old, scope);
+    let mut causes = replaced.map(|replaced| replaced.causes).unwrap_or_default();
+    causes.extend(validate(served, &object, old, scope));
     if !causes.is_empty() {
         let name = meta(&object, "name").to_owned();
         // Both Event APIs speak of core events.
@@ -121,9 +132,8 @@ pub(crate) fn admit(
 fn rounds(served: &Served, updated: Option<Scope>) -> (usize, usize) {
     let Some(scope) = updated else { return (1, 1) };
     match served.plural.as_str() {
-        _ if served.custom => (3, 0),
-        "leases" => (3, 0),
-        "services" | "deployments" | "replicasets" | "endpointslices" => (3, 1),
+        _ if served.custom => (3, 1),
+        "leases" | "services" | "deployments" | "replicasets" | "endpointslices" => (3, 1),
         "horizontalpodautoscalers" | "priorityclasses" => (3, 1),
         _ if scope == Scope::Status => (3, 1),
         _ => (4, 2),

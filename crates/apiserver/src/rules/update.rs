@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-use super::admit::{self, Admitted, Strictness, admit};
+use super::admit::{self, Admitted, Replaced, Strictness, admit};
 use super::create;
 use super::track::Track;
 use crate::decode::Decoded;
@@ -63,15 +63,16 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
         }
         Scope::Status => status_only(request, old, new),
     };
-    keep_identity(served, old, &mut new)?;
+    let causes = keep_identity(old, &mut new);
     let kept = if served.is_core("services") { keep_addresses(old, &mut new) } else { Vec::new() };
     if served.is_core("pods") {
         keep_class(old, &mut new);
         keep(old, &mut new, &["priority", "preemptionPolicy"]);
     }
     let new = Decoded { object: new, remarks, patched };
+    let replaced = Replaced { old, kept: &kept, causes };
     let mut admitted =
-        admit(served, new, Some((old, &kept)), (request.scope, request.strictness), request.track)?;
+        admit(served, new, Some(replaced), (request.scope, request.strictness), request.track)?;
     if served.counts_changes()
         && request.scope == Scope::Main
         && desired_differs(served, old, &admitted.object)
@@ -158,8 +159,8 @@ fn check_version(request: &Update<'_>, old: &Value, new: &Value) -> Result<(), F
     Ok(())
 }
 
-/// What an update cannot change: identity and the deletion, which only the server writes.
-fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Failure> {
+/// What an update cannot change: identity and the deletion, which only the server writes. Whoever tries is told.
+fn keep_identity(old: &Value, new: &mut Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let known: HashSet<&str> = finalizers(old).into_iter().collect();
     let added: Vec<&str> = finalizers(new).into_iter().filter(|f| !known.contains(f)).collect();
@@ -178,11 +179,8 @@ fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Fa
             causes.push(Cause::invalid(format!("metadata.{field}"), given, "field is immutable"));
         }
     }
-    if !causes.is_empty() {
-        // The rules of all objects and those of this kind both look at it.
-        causes.extend_from_within(..);
-        return Err(Failure::invalid(served, meta(old, "name"), causes));
-    }
+    // The rules of all objects and those of this kind both look at it.
+    causes.extend_from_within(..);
     for field in [
         "uid",
         "creationTimestamp",
@@ -198,7 +196,7 @@ fn keep_identity(served: &Served, old: &Value, new: &mut Value) -> Result<(), Fa
         // An emptied list or map is a missing one, or removing the last entry twice would be two versions.
         metadata.retain(|field, value| field == "managedFields" || !is_empty(value));
     }
-    Ok(())
+    causes
 }
 
 /// A service keeps the addresses it has when the new one names none, unless it is to have none. Who does not name them
@@ -258,10 +256,10 @@ fn desired_differs(served: &Served, old: &Value, new: &Value) -> bool {
 /// What an updated object means for the store: nothing if it is the same, the end if it was only kept by its
 /// finalizers and the last of them is gone. What is removed is what was stored: nobody ever saw it without them.
 pub(crate) fn settle(served: &Served, old: &Value, mut new: Value) -> Outcome {
-    if *old == new {
+    let gone = is_deleting(&new) && finalizers(&new).is_empty() && grace(&new) == 0 && !holds(served, &new);
+    if *old == new && !gone {
         return Outcome::Keep;
     }
-    let gone = is_deleting(&new) && finalizers(&new).is_empty() && grace(&new) == 0 && !holds(served, &new);
     if gone {
         let mut last = old.clone();
         served.store_form(&mut last);
