@@ -170,28 +170,30 @@ mod tests {
         assert!(Expression::parse(&format!("'{}' != ''", "(".repeat(500))).is_ok());
     }
 
+    /// Whatever is repeated for as long as a rule may be, there is an answer: at most a hundred errors, each with the text.
     #[test]
-    fn zz_patterns() {
-        let base: [(&str, String); 14] = [
-            ("dots", format!("self{}", ".a".repeat(7000))),
-            ("plus", format!("1{} > 0", "+1".repeat(7000))),
-            ("list", format!("[1{}] == []", ",1".repeat(7000))),
-            ("ternary", format!("{}true", "true?true:".repeat(1500))),
-            ("ternary-in", format!("{}true{}", "true?".repeat(1500), ":true".repeat(1500))),
-            ("closing", ")".repeat(16000)),
-            ("words", "a ".repeat(8000)),
-            ("and", format!("true{}", "&&true".repeat(2500))),
-            ("calls", format!("self{}", ".a()".repeat(4000))),
-            ("index", format!("self{}", "[0]".repeat(5000))),
-            ("bad chars", "§".repeat(8000)),
-            ("open string", format!("'{}", "a".repeat(16000))),
-            ("commas", ",".repeat(16000)),
-            ("mixed", "[)".repeat(8000)),
+    fn long_texts_are_answered() {
+        let texts = [
+            format!("self{}", ".a".repeat(7000)),
+            format!("1{} > 0", "+1".repeat(7000)),
+            format!("[1{}] == []", ",1".repeat(7000)),
+            format!("{}true", "true?true:".repeat(1500)),
+            format!("{}true{}", "true?".repeat(1500), ":true".repeat(1500)),
+            ")".repeat(16000),
+            "a ".repeat(8000),
+            format!("true{}", "&&true".repeat(2500)),
+            format!("self{}", ".a()".repeat(4000)),
+            format!("self{}", "[0]".repeat(5000)),
+            "§".repeat(8000),
+            format!("'{}", "a".repeat(16000)),
+            ",".repeat(16000),
+            "[)".repeat(8000),
         ];
-        for (name, text) in base {
+        for text in texts {
             let begun = std::time::Instant::now();
-            let parsed = Expression::compile(&text, false, || Ok(()));
-            println!("{name}: {:?} {:?}", begun.elapsed(), parsed.map(|_| ()).map_err(|why| why.len()));
+            let answer = Expression::parse(&text).map(drop).map_err(|why| why.len());
+            println!("{text:.20}…: {answer:?} after {:?}", begun.elapsed());
+            assert!(answer.is_ok() || answer.is_err_and(|length| length < 2 << 20), "{text:.20}");
         }
     }
 }
