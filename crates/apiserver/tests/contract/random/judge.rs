@@ -68,8 +68,8 @@ impl<'a> Judge<'a> {
     pub(super) async fn judge(&self, case: &Case) -> Verdict {
         let number = self.namespaces.fetch_add(1, Ordering::Relaxed);
         let row = case.row(&self.world, &format!("random-{number}"));
-        let (ours, theirs) =
-            tokio::join!(run::run(self.ours, &row, PATIENCE), run::run(self.theirs, &row, PATIENCE));
+        let run = |server| Box::pin(run::run(server, &row, PATIENCE));
+        let (ours, theirs) = tokio::join!(run(self.ours), run(self.theirs));
         match (theirs, ours) {
             (Err(why), Err(_)) => Verdict::Void(why),
             (Ok(theirs), Ok(ours)) => first(&theirs, &ours),
