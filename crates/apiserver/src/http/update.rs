@@ -187,8 +187,16 @@ impl Change<'_> {
     /// What is to be stored, checked.
     fn settled(&mut self, old: &Value, new: Decoded) -> Result<Value, Failure> {
         let call = self.call;
-        let warned = self.request.strictness == Strictness::Warn;
-        let remarks = if warned { new.remarks.clone() } else { Vec::new() };
+        // What a schema does not know is found later.
+        let remarks = if call.served.custom { Vec::new() } else { new.remarks.clone() };
+        let remarks = match self.request.strictness {
+            Strictness::Ignore => Vec::new(),
+            Strictness::Warn => remarks,
+            Strictness::Strict if remarks.is_empty() => remarks,
+            Strictness::Strict => {
+                return Err(Decoded::strict_error(&remarks, new.patched.as_deref(), &call.served));
+            }
+        };
         let admitted = update::update(&self.request, old, new).map_err(|failure| {
             if failure.warnings().is_empty() { failure.warned(&remarks) } else { failure }
         })?;

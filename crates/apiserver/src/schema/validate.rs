@@ -129,6 +129,9 @@ pub(super) fn node(
             Value::Array(list) => items(node, list, old, path, errors),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
+    } else if let Some(checks) = node.checks.as_ref().filter(|_| !value.is_null()) {
+        // A value of another type is none of those that are allowed either.
+        check_enumeration(checks, value, path, errors);
     }
     // Ratcheting: what was wrong before and did not change is no reason to refuse this write. Compared only when
     // there is something to forgive, because it costs a walk.
@@ -265,13 +268,17 @@ fn is_integer(value: &Value) -> bool {
     }
 }
 
-fn check_value(checks: &Checks, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn check_enumeration(checks: &Checks, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     // An enumeration never allows null, not even when it lists it: so does the real server.
     if !checks.enumeration.is_empty()
         && (value.is_null() || !checks.enumeration.iter().any(|allowed| same(allowed, value)))
     {
         errors.push(FieldError::not_supported(path.to_string(), value, &checks.enumeration));
     }
+}
+
+fn check_value(checks: &Checks, value: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
+    check_enumeration(checks, value, path, errors);
     match value {
         Value::String(text) => check_string(checks, text, path, errors),
         Value::Number(number) => {

@@ -88,7 +88,7 @@ async fn services_get_addresses_of_their_own() {
         (json!({"ports": port, "clusterIP": ip}), "provided IP is already allocated"),
         (
             json!({"ports": port, "clusterIP": "10.97.0.1"}),
-            "is not in the valid range. The range of valid IPs is 10.96.0.0/16",
+            "the provided network does not match the current range",
         ),
         (
             json!({"ports": [{"port": 80, "nodePort": node}], "type": "NodePort"}),

@@ -196,6 +196,12 @@ fn aliases(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn update(pod: &Value, old: &Value, errors: &mut Errors) {
     check(pod, errors);
     let null = Value::Null;
+    let class = |pod: &Value| pod.pointer("/status/qosClass").cloned();
+    if let (Some(before), after) = (class(old), class(pod).unwrap_or_default())
+        && before != after
+    {
+        errors.invalid(&Path::Root("status").field("qosClass"), after, "field is immutable");
+    }
     let (new, old) = (pod.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
     if new == old {
         return;
