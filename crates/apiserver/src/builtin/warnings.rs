@@ -26,6 +26,7 @@ pub(crate) fn of(served: &Served, object: &Value, old: Option<&Value>) -> Vec<St
         ("", "pods") => {
             if new {
                 named(object, "the Pod's hostname", &mut warnings);
+                selectors(at(object, "spec"), "spec", &mut warnings);
             }
             if new || old.and_then(|old| old.get("spec")) != object.get("spec") {
                 pod_spec(at(object, "spec"), "spec", &mut warnings);
@@ -33,12 +34,14 @@ pub(crate) fn of(served: &Served, object: &Value, old: Option<&Value>) -> Vec<St
         }
         ("", "services") => service(object.get("spec").unwrap_or(&Value::Null), &mut warnings),
         ("apps", "deployments" | "replicasets") => {
+            selectors(at(object, "spec.template.spec"), "spec.template.spec", &mut warnings);
             pod_spec(at(object, "spec.template.spec"), "spec.template.spec", &mut warnings);
         }
         ("batch", "jobs") => {
             if new {
                 named(object, "Pod names and hostnames", &mut warnings);
             }
+            selectors(at(object, "spec.template.spec"), "spec.template.spec", &mut warnings);
             pod_spec(at(object, "spec.template.spec"), "spec.template.spec", &mut warnings);
         }
         _ => {}
@@ -94,13 +97,6 @@ fn pod_spec(spec: Option<&Value>, path: &str, warnings: &mut Vec<String>) {
             ));
         }
     }
-    for (index, constraint) in list(spec, "topologySpreadConstraints").iter().enumerate() {
-        if constraint.get("labelSelector").is_none_or(Value::is_null) {
-            warnings.push(format!(
-                "{path}.topologySpreadConstraints[{index}].labelSelector: a null labelSelector results in matching no pod"
-            ));
-        }
-    }
     let mut secrets = HashSet::new();
     for (index, secret) in list(spec, "imagePullSecrets").iter().enumerate() {
         let name = text(secret, "name");
@@ -116,6 +112,35 @@ fn pod_spec(spec: Option<&Value>, path: &str, warnings: &mut Vec<String>) {
             variables(container, &path, warnings);
             fractions(container, &path, warnings);
             ports(container, &path, warnings);
+        }
+    }
+}
+
+/// Selectors that select nothing.
+fn selectors(spec: Option<&Value>, path: &str, warnings: &mut Vec<String>) {
+    let Some(spec) = spec else { return };
+    for (index, constraint) in list(spec, "topologySpreadConstraints").iter().enumerate() {
+        if constraint.get("labelSelector").is_none_or(Value::is_null) {
+            warnings.push(format!(
+                "{path}.topologySpreadConstraints[{index}].labelSelector: a null labelSelector results in matching no pod"
+            ));
+        }
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(terms) = spec.get("affinity").and_then(|affinity| affinity.get(kind)) else { continue };
+        for (field, inner) in [
+            ("requiredDuringSchedulingIgnoredDuringExecution", ""),
+            ("preferredDuringSchedulingIgnoredDuringExecution", ".podAffinityTerm"),
+        ] {
+            for (index, term) in list(terms, field).iter().enumerate() {
+                let term = if inner.is_empty() { Some(term) } else { term.get("podAffinityTerm") };
+                if term.and_then(|term| term.get("labelSelector")).is_none_or(Value::is_null) {
+                    warnings.push(format!(
+                        "{path}.affinity.{kind}.{field}[{index}]{inner}.labelSelector: a null labelSelector results in \
+                         matching no pod"
+                    ));
+                }
+            }
         }
     }
 }

@@ -232,6 +232,14 @@ pub(crate) fn converted(
     Err(failure(&why))
 }
 
+/// Checks what a patch made of a part of an object that has a kind of its own.
+pub(crate) fn check_part(value: &Value, kind: Kind<'_>) -> Result<(), Failure> {
+    match of_value(value, kind) {
+        Ok(_) => Ok(()),
+        Err(problem) => problem.why().and_then(|why| Err(Failure::patched(&value.to_string(), &why))),
+    }
+}
+
 /// Decodes what a patch made of an object. `quoted` is what errors show of it.
 ///
 /// What the patch left alone was decoded when it was stored: only the rest is read again.

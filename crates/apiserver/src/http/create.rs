@@ -262,7 +262,7 @@ fn check_account(call: &Call, body: &Value) -> Result<(), Failure> {
     let why = format!(
         "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
     );
-    Err(Failure::denied("", "pods", meta(body, "name"), &why))
+    Err(Failure::denied("", "pods", priority::named(body), &why))
 }
 
 /// What a pod costs beside its containers is said by its RuntimeClass, and there are none.
@@ -271,7 +271,7 @@ fn check_overhead(body: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-    Err(Failure::denied("", "pods", meta(body, "name"), why))
+    Err(Failure::denied("", "pods", priority::named(body), why))
 }
 
 /// Accepts the names of a new definition, or says which are taken.

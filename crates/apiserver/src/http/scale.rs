@@ -56,6 +56,7 @@ pub(crate) async fn patch(call: &Call, input: Input) -> Result<Response, Failure
     let edit = |old: &Value| {
         let mut wanted = old.clone();
         patch.apply(&mut wanted)?;
+        decode::check_part(&wanted, Kind::named("autoscaling", "v1", "Scale"))?;
         Ok(wanted)
     };
     change(call, edit).await

@@ -116,7 +116,9 @@ pub(crate) fn admit(
         return Err(Failure::invalid_kind(&served.kind, group, &name, causes).warned(&warnings));
     }
     if served.custom {
-        warnings.extend(names::short_finalizers(&finalizers(&object)));
+        let known = old.map(finalizers).unwrap_or_default();
+        let new: Vec<&str> = finalizers(&object).into_iter().filter(|name| !known.contains(name)).collect();
+        warnings.extend(names::short_finalizers(&new));
     }
     if served.schema.is_none() {
         // Nobody is warned of what only stands beside the status.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::update::Scope;
 use crate::failure::{Cause, Failure};
 use crate::fields::{self, Set, Shape, Target, Version, Versions, Writer};
-use crate::object::meta;
+use crate::object::{meta, metadata};
 use crate::registry::{Catalog, Served};
 use crate::types;
 
@@ -186,7 +186,9 @@ impl Track<'_> {
         if !wrong.iter().any(|error| error.message.starts_with("Invalid value: \"null\"")) {
             return Ok(());
         }
-        let causes = wrong.into_iter().map(Cause::from).collect();
+        let rounds = if old.is_none() { (1, 1) } else { (3, 1) };
+        let mut causes = metadata::validate(self.served, applied, rounds);
+        causes.extend(wrong.into_iter().map(Cause::from));
         Err(Failure::invalid(self.served, meta(applied, "name"), causes))
     }
 

@@ -13,6 +13,9 @@ use crate::object::{carry, carry_meta, finalizers, is_deleting, meta, meta_map, 
 use crate::registry::Served;
 use crate::store::Outcome;
 
+/// What the server chooses for a service.
+const ADDRESSES: [&str; 4] = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
+
 /// Which part of an object a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -73,6 +76,9 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
     let replaced = Replaced { old, kept: &kept, causes };
     let mut admitted =
         admit(served, new, Some(replaced), (request.scope, request.strictness), request.track)?;
+    if served.is_core("services") && becomes_name(old, &admitted.object) {
+        drop_unchanged(old, &mut admitted.object, &["internalTrafficPolicy"]);
+    }
     if served.counts_changes()
         && request.scope == Scope::Main
         && desired_differs(served, old, &admitted.object)
@@ -202,12 +208,13 @@ fn keep_identity(old: &Value, new: &mut Value) -> Vec<Cause> {
 /// A service keeps the addresses it has when the new one names none, unless it is to have none. Who does not name them
 /// does not own them.
 fn keep_addresses(old: &Value, new: &mut Value) -> Vec<&'static str> {
-    let kind = |service: &Value| service.pointer("/spec/type").and_then(Value::as_str).map(str::to_owned);
-    let external = Some("ExternalName".to_owned());
-    if kind(new) == external || kind(old) == external {
+    if becomes_name(old, new) {
+        drop_unchanged(old, new, &ADDRESSES);
+    }
+    if is_name(new) || is_name(old) {
         return Vec::new();
     }
-    keep(old, new, &["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"])
+    keep(old, new, &ADDRESSES)
 }
 
 /// How a pod is treated when memory is short was decided when it was made.
@@ -218,6 +225,24 @@ fn keep_class(old: &Value, new: &mut Value) {
         return;
     };
     status.entry("qosClass").or_insert_with(|| known.clone());
+}
+
+fn is_name(service: &Value) -> bool {
+    service.pointer("/spec/type").and_then(Value::as_str) == Some("ExternalName")
+}
+
+fn becomes_name(old: &Value, new: &Value) -> bool {
+    is_name(new) && !is_name(old)
+}
+
+/// A service that becomes a name loses what names have not, unless the writer changed it.
+fn drop_unchanged(old: &Value, new: &mut Value, fields: &[&str]) {
+    let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    for field in fields {
+        if spec.get(*field) == old.get("spec").and_then(|spec| spec.get(*field)) {
+            spec.remove(*field);
+        }
+    }
 }
 
 /// Takes over fields of the spec that the new one leaves out, and says which.

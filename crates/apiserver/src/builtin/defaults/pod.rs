@@ -52,7 +52,7 @@ pub(super) fn pod(object: &mut Fields, new: bool) {
 fn addresses(status: &mut Fields) {
     let address = read(status, "podIP");
     let first = status.get("podIPs").and_then(|all| all.get(0)?.get("ip")?.as_str());
-    if let (true, Some(first)) = (address.is_empty(), first) {
+    if let (true, Some(first)) = (address.is_empty(), first.filter(|first| !first.is_empty())) {
         let first = Value::from(first);
         status.insert("podIP".into(), first);
         return;

@@ -192,16 +192,39 @@ fn aliases(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// What of a pod may change once it exists.
-pub(super) fn update(pod: &Value, old: &Value, errors: &mut Errors) {
-    check(pod, errors);
-    let null = Value::Null;
+/// What whoever writes a status can get wrong.
+fn status(pod: &Value, old: &Value, errors: &mut Errors) {
+    let path = Path::Root("status");
+    if let Some(seen) =
+        pod.pointer("/status/observedGeneration").and_then(Value::as_i64).filter(|seen| *seen < 0)
+    {
+        errors.invalid(&path.field("observedGeneration"), seen, "must be a non-negative integer");
+    }
     let class = |pod: &Value| pod.pointer("/status/qosClass").cloned();
     if let (Some(before), after) = (class(old), class(pod).unwrap_or_default())
         && before != after
     {
-        errors.invalid(&Path::Root("status").field("qosClass"), after, "field is immutable");
+        errors.invalid(&path.field("qosClass"), after, "field is immutable");
     }
+    let addresses = list(pod.get("status").unwrap_or(&Value::Null), "podIPs");
+    for (index, address) in addresses.iter().enumerate() {
+        errors.address(&path.field("podIPs").index(index), text(address, "ip"));
+    }
+    let is_six = |address: &Value| text(address, "ip").contains(':');
+    let families: HashSet<bool> = addresses.iter().map(is_six).collect();
+    if addresses.len() > families.len() {
+        let shown: Vec<String> =
+            addresses.iter().map(|a| format!("{{\"IP\":{:?}}}", text(a, "ip"))).collect();
+        let why = "may specify no more than one IP for each IP family";
+        errors.invalid_text(&path.field("podIPs"), &format!("[{}]", shown.join(",")), why);
+    }
+}
+
+/// What of a pod may change once it exists.
+pub(super) fn update(pod: &Value, old: &Value, errors: &mut Errors) {
+    check(pod, errors);
+    let null = Value::Null;
+    status(pod, old, errors);
     let (new, old) = (pod.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
     if new == old {
         return;

@@ -21,6 +21,12 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut Errors) 
         errors.one_of(&path.field("ipFamilyPolicy"), families, &known);
         return;
     }
+    let address = text(spec, "clusterIP");
+    let chosen = kind != "ExternalName" && !address.is_empty() && !headless;
+    if chosen && address.parse::<std::net::IpAddr>().is_err() {
+        errors.address(&path.field("clusterIPs").index(0), address);
+        return;
+    }
     if list(spec, "ports").is_empty() && !headless && kind != "ExternalName" {
         errors.required(&path.field("ports"), "");
     }
@@ -32,7 +38,6 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut Errors) 
         errors.all(&path.field("selector"), value, &names::check_value(value));
     }
     errors.one_of(&path.field("sessionAffinity"), text(spec, "sessionAffinity"), &["ClientIP", "None"]);
-    addresses(spec, kind, &path, errors);
     let balancer = object.get("status").and_then(|status| status.get("loadBalancer")).unwrap_or(&NULL);
     if kind != "LoadBalancer" && !list(balancer, "ingress").is_empty() {
         let place = Path::Root("status");
@@ -84,7 +89,7 @@ fn update(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (before, after) = (text(old, "clusterIP"), text(spec, "clusterIP"));
     let external = |spec: &Value| text(spec, "type") == "ExternalName";
     if !before.is_empty() && before != after && !external(spec) && !external(old) {
-        errors.invalid(&path.field("clusterIPs").index(0), after, "may not change once set");
+        errors.invalid(&path.field("clusterIPs").index(0), vec![after], "may not change once set");
     }
 }
 
@@ -144,13 +149,6 @@ fn ports(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             );
             errors.duplicate_text(&path.index(index), &quoted);
         }
-    }
-}
-
-fn addresses(spec: &Value, kind: &str, path: &Path<'_>, errors: &mut Errors) {
-    let address = text(spec, "clusterIP");
-    if kind != "ExternalName" && !address.is_empty() && address != "None" {
-        errors.address(&path.field("clusterIPs").index(0), address);
     }
 }
 

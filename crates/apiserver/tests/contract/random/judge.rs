@@ -125,6 +125,11 @@ fn in_order(answer: &Value) -> Value {
     if answer["read"].as_str().is_some_and(|name| name.ends_with("-pods")) {
         in_one_write(&mut answer);
     }
+    if let Some(Value::String(warnings)) = answer.pointer_mut("/headers/warning") {
+        let mut parts: Vec<&str> = warnings.split(" | ").collect();
+        parts.sort_unstable();
+        *warnings = parts.join(" | ");
+    }
     if let Some(causes) = answer.pointer_mut("/body/details/causes").and_then(Value::as_array_mut) {
         causes.sort_by_key(Value::to_string);
     }

@@ -24,11 +24,11 @@ use game::Case;
 use judge::{Finding, Judge, Verdict};
 
 /// Cases of a run that has no number.
-const RUNS: u64 = 150;
+const RUNS: u64 = 250;
 /// Cases at once.
 const PARALLEL: usize = 4;
 /// How many differences are made small.
-const SHOWN: usize = 40;
+const SHOWN: usize = 20;
 
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok().and_then(|text| text.parse().ok())

@@ -83,7 +83,8 @@ impl Draw<'_> {
     }
 
     fn get(&mut self, name: &str) -> Step {
-        Step { accept: self.accept(), ..step("GET", &self.url(name, ""), &[]) }
+        let accept = self.accept().filter(|accept| !accept.contains("List"));
+        Step { accept, ..step("GET", &self.url(name, ""), &[]) }
     }
 
     fn accept(&mut self) -> Option<String> {
