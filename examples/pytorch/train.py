@@ -67,8 +67,9 @@ def main():
     if losses[-1] > losses[0] / 4:
         sys.exit(f"nothing was learned: loss {losses[0]:.4f} became {losses[-1]:.4f}")
     print(f"rank {rank} of {world}: loss {losses[0]:.4f} -> {losses[-1]:.4f}, the same model on all ranks", flush=True)
-    dist.barrier()  # nobody leaves while others still talk to them
-    dist.destroy_process_group()
+    # Nobody leaves while others still talk to them. The end of the process closes the group: in torch 1.13
+    # destroy_process_group() can wait for ever for a thread that waits for the interpreter's lock.
+    dist.barrier()
 
 
 if __name__ == "__main__":
