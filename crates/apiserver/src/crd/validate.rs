@@ -21,6 +21,9 @@ const PROTECTED: [&str; 2] = ["k8s.io", "kubernetes.io"];
 /// Errors that quote the whole list they are about are made only a few times.
 const MOST_QUOTES: usize = 10;
 const APPROVAL: &str = "api-approved.kubernetes.io";
+/// Bytes that the CEL expressions of a definition may have in all. Parsing one costs up to 25 µs a byte, so this is a few
+/// seconds of work. Definitions in use have a tenth of it.
+const MOST_RULES: usize = 256 << 10;
 
 /// What is wrong with a definition.
 pub(crate) fn validate(object: &Value, old: Option<&Value>) -> Vec<Cause> {
@@ -31,6 +34,15 @@ pub(crate) fn validate(object: &Value, old: Option<&Value>) -> Vec<Cause> {
         causes.push(Cause::invalid("metadata.name", meta(object, "name"), why));
     }
     group_and_scope(object, &mut causes);
+    let rules = rule_bytes(object);
+    if rules > MOST_RULES && old.is_none_or(|old| rule_bytes(old) < rules) {
+        let why = format!(
+            "the rules and message expressions under x-kubernetes-validations have {rules} bytes in all, more than \
+             {MOST_RULES}: shorten them"
+        );
+        causes.push(Cause::forbidden("spec.versions", &why));
+        return causes;
+    }
     let before: Schemas<'_> = old
         .map(|old| list(old, "spec.versions"))
         .unwrap_or_default()
@@ -54,6 +66,27 @@ pub(crate) fn validate(object: &Value, old: Option<&Value>) -> Vec<Cause> {
         immutable(object, old, &mut causes);
     }
     causes
+}
+
+/// How long the CEL expressions of a definition are together.
+fn rule_bytes(definition: &Value) -> usize {
+    let mut bytes = 0;
+    let mut left = vec![definition];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(map) => {
+                for rule in
+                    map.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten()
+                {
+                    bytes += text(rule, "rule").len() + text(rule, "messageExpression").len();
+                }
+                left.extend(map.values());
+            }
+            Value::Array(items) => left.extend(items),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    bytes
 }
 
 fn group_and_scope(object: &Value, causes: &mut Vec<Cause>) {

@@ -44,6 +44,20 @@ async fn bad_definitions_are_refused() {
     }
 }
 
+/// Each of these rules is within the limits of one. Nobody else's large request is served while they are parsed.
+#[tokio::test(start_paused = true)]
+async fn rules_that_are_long_together_are_refused() {
+    let api = Api::new();
+    let mut crd = widgets();
+    let rule = json!({"rule": format!("{}true", "self.replicas > 0 || ".repeat(600)), "message": "m"});
+    let spec = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    spec["x-kubernetes-validations"] = vec![rule; 30].into();
+    let reply = api.call("POST", CRDS, crd).await;
+    assert_eq!(reply.code, 422, "{}", reply.text);
+    let message = "have 378120 bytes in all, more than 262144";
+    assert!(reply.text.contains(message), "{}", reply.text);
+}
+
 #[tokio::test(start_paused = true)]
 async fn objects_follow_their_schema() {
     let api = Api::new();

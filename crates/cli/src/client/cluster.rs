@@ -177,6 +177,9 @@ impl Cluster {
                 anyhow!("{url} answered {} {}", status.code, status.reason)
             }
             kube::Error::Api(status) => anyhow!("{}", status.message),
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => anyhow::Error::new(error).context(format!(
+                "{url} answered, but not as a Kubernetes API server does: look at `clusters` in your kubeconfig"
+            )),
             other => anyhow::Error::new(other).context(format!("no answer from {url}: does it run?")),
         }
     }

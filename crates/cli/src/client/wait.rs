@@ -17,6 +17,9 @@ use super::time::duration;
 use super::until::{Followed, until, until_each};
 use super::why::Family;
 
+/// How long an answer may take beyond the time that the user gave.
+const ANSWER: Duration = Duration::from_secs(10);
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Jobs: NAME…, KIND/NAME… or KIND NAME…
@@ -119,8 +122,10 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let (cluster, jobs) = match args.timeout {
         None => find.await?,
-        // A server that takes connections and says nothing would be waited for for ever.
+        // A server that takes connections and says nothing would be waited for for ever. Whoever does not want to wait
+        // for jobs still has to wait for the answer.
         Some(limit) => {
+            let limit = limit.saturating_add(ANSWER);
             let found = tokio::time::timeout(limit, find).await;
             found.map_err(|_| anyhow!("the server did not answer within {}s", limit.as_secs()))??
         }

@@ -1,6 +1,8 @@
 //! Which server is meant.
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use trainyard_testkit::{PodScript, pytorch};
 
 use crate::bed::{bed, kubeconfig, said};
@@ -56,6 +58,45 @@ async fn a_server_that_does_not_answer_is_named() {
     let none = bed.write("none", &contexts.to_string());
     let error = bed.fails(&["list", "--kubeconfig", &none]).await;
     assert!(error.contains("current-context: Required value"), "{error}");
+}
+
+/// A server that takes connections, and answers each with this text or not at all.
+async fn odd_server(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+            if answer.is_empty() {
+                open.push(stream);
+            }
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
+    let bed = bed(|_| PodScript::runs()).await;
+    let silent = bed.write("silent", &kubeconfig(&odd_server("").await).to_string());
+    let error = bed.fails(&["wait", "a", "--timeout", "1s", "--kubeconfig", &silent]).await;
+    assert!(error.contains("the server did not answer within 11s"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_api_server_is_told_from_one_that_is_away() {
+    let bed = bed(|_| PodScript::runs()).await;
+    for answer in [
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 13\r\n\r\n<html></html>",
+        "HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let other = bed.write("other", &kubeconfig(&odd_server(answer).await).to_string());
+        let error = bed.fails(&["list", "--kubeconfig", &other]).await;
+        assert!(error.contains("answered, but not as a Kubernetes API server does"), "{answer}: {error}");
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ mod write;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 
@@ -213,6 +213,10 @@ pub fn mounts(
         let target = PathBuf::from(&mount.mount_path);
         if !target.is_absolute() || mount.mount_path.contains('\0') {
             return Err(failed(format!("mountPath {:?} must begin with /", mount.mount_path)));
+        }
+        if !target.components().any(|part| matches!(part, Component::Normal(_))) {
+            let why = "is the root of the container, which no volume can be: mount it below";
+            return Err(failed(format!("mountPath {:?} {why}", mount.mount_path)));
         }
         if !targets.insert(target.clone()) {
             return Err(failed(format!("mountPath {:?} is used twice", mount.mount_path)));

@@ -286,6 +286,8 @@ fn mounts_that_make_no_sense_are_told() {
     let cases = [
         (json!([{ "name": "w", "mountPath": "/x" }]), "mount of \"w\": the pod has no volume of that name"),
         (json!([{ "name": "v", "mountPath": "x" }]), "mountPath \"x\" must begin with /"),
+        (json!([{ "name": "v", "mountPath": "/" }]), "mountPath \"/\" is the root of the container"),
+        (json!([{ "name": "v", "mountPath": "//." }]), "mountPath \"//.\" is the root of the container"),
         (
             json!([{ "name": "v", "mountPath": "/x" }, { "name": "v", "mountPath": "/x" }]),
             "mountPath \"/x\" is used twice",

@@ -12,8 +12,8 @@ use tokio::io::AsyncReadExt as _;
 use crate::kit::{Up, can_mount, eventually};
 use crate::pods::{api, log, make, pod, sh, until, waiting, with};
 
-/// Why a test of users cannot run here.
-fn cannot() -> Option<String> {
+/// Why a test that needs root and mounts cannot run here.
+pub(crate) fn cannot() -> Option<String> {
     if !is_root() {
         return Some("only root can run programs as another user".to_owned());
     }
