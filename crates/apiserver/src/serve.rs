@@ -47,8 +47,9 @@ const PONG: Duration = Duration::from_secs(20);
 /// Requests at once on one HTTP/2 connection. Clients that keep one connection put every watch on it, and one that
 /// reached the limit would wait for ever; a watch costs little here.
 const STREAMS: u32 = 1000;
-/// How long requests may go on after the end was asked for.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long requests may go on after the end was asked for: those that wait for a webhook are not worth more of the two
+/// seconds that an end may take.
+const GRACE: Duration = Duration::from_secs(1);
 /// Pauses after a failed accept: without them a process out of file descriptors would spin.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
