@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Error};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::schedule::{Decision, GPUS, PodKey, Waiting, schedule, split};
 use crate::shared::Shared;
@@ -21,7 +21,7 @@ const REWORD: SignedDuration = SignedDuration::from_secs(5);
 const REWORD_ALL: SignedDuration = SignedDuration::from_millis(50);
 /// After a write that failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Bindings and conditions that are written at once.
+/// Bindings that are written at once, and as many conditions: a binding waits for no explanation.
 const WRITES: usize = 16;
 /// What pods are told while the machine takes none.
 const CLOSED: &str =
@@ -47,14 +47,17 @@ pub(crate) struct Placing {
     /// What each waiting pod was told, and when.
     told: BTreeMap<String, (String, Timestamp)>,
     results: mpsc::UnboundedSender<Verdict>,
-    turns: Arc<tokio::sync::Semaphore>,
+    bindings: Arc<Semaphore>,
+    explanations: Arc<Semaphore>,
 }
 
 impl Placing {
     pub(crate) fn new(shared: Arc<Shared>) -> (Self, mpsc::UnboundedReceiver<Verdict>) {
         let (results, verdicts) = mpsc::unbounded_channel();
-        let turns = Arc::new(tokio::sync::Semaphore::new(WRITES));
-        (Self { shared, assumed: BTreeMap::new(), told: BTreeMap::new(), results, turns }, verdicts)
+        let turns = || Arc::new(Semaphore::new(WRITES));
+        let (bindings, explanations) = (turns(), turns());
+        let (assumed, told) = (BTreeMap::new(), BTreeMap::new());
+        (Self { shared, assumed, told, results, bindings, explanations }, verdicts)
     }
 
     pub(crate) fn settle(&mut self, verdict: Verdict) {
@@ -110,7 +113,7 @@ impl Placing {
     /// Says on a pod that cannot be read why nothing happens to it.
     pub(crate) fn refuse(&self, odd: Odd) {
         let (shared, turns, now) =
-            (Arc::clone(&self.shared), Arc::clone(&self.turns), self.shared.options.now());
+            (Arc::clone(&self.shared), Arc::clone(&self.explanations), self.shared.options.now());
         self.shared.spawn(async move {
             let _turn = turns.acquire().await;
             let api: Api<kube::api::DynamicObject> = Api::namespaced_with(
@@ -135,9 +138,9 @@ impl Placing {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         self.assumed.insert(uid.clone(), gpus.clone());
         let (shared, results, pod) = (Arc::clone(&self.shared), self.results.clone(), Arc::clone(pod));
-        let turns = Arc::clone(&self.turns);
+        let turns = Arc::clone(&self.bindings);
         self.shared.spawn(async move {
-            let _turn = turns.acquire().await;
+            let turn = turns.acquire().await;
             let verdict = match bind(&shared.client, &shared.options.name, &pod, &gpus).await {
                 Ok(()) => {
                     let key = PodKey::of(&pod);
@@ -148,7 +151,8 @@ impl Placing {
                 }
                 Err(error) => {
                     tracing::debug!(pod = ?pod.metadata.name, %error, "a pod was not bound");
-                    // An API that refuses everything must not be asked without a pause.
+                    // An API that refuses everything must not be asked without a pause. Others need not wait for it.
+                    drop(turn);
                     tokio::time::sleep(AFTER_FAILURE).await;
                     Verdict::NotBound(uid)
                 }
@@ -167,15 +171,17 @@ impl Placing {
         // The condition has the newest reason; one event is enough to find it.
         let first = before.is_none() && !says(pod, &message);
         self.told.insert(uid.clone(), (message.clone(), now));
-        let (shared, pod, turns) = (Arc::clone(&self.shared), Arc::clone(pod), Arc::clone(&self.turns));
+        let (shared, pod, turns) =
+            (Arc::clone(&self.shared), Arc::clone(pod), Arc::clone(&self.explanations));
         let results = self.results.clone();
         self.shared.spawn(async move {
-            let _turn = turns.acquire().await;
+            let turn = turns.acquire().await;
             if first {
                 shared.events.warning(&pod, "FailedScheduling", &message, now);
             }
             if let Err(error) = explain(&shared.client, &pod, &message, now).await {
                 tracing::debug!(pod = ?pod.metadata.name, %error, "cannot say why a pod waits");
+                drop(turn);
                 tokio::time::sleep(AFTER_FAILURE).await;
                 let _ = results.send(Verdict::NotTold(uid));
             }
@@ -273,5 +279,53 @@ mod tests {
         let seen = pods.get("p").await.unwrap();
         explain(&client, &seen, "waiting for room", Timestamp::UNIX_EPOCH).await.unwrap();
         assert!(says(&pods.get("p").await.unwrap(), "waiting for room"));
+    }
+
+    fn options(root: &std::path::Path) -> crate::Options {
+        crate::Options {
+            name: "here".into(),
+            root: root.to_owned(),
+            inventory: crate::Inventory::new("here", 1000, 1 << 30),
+            shim: "true".into(),
+            lock: root.join("lock"),
+            orphans_after: None,
+            surroundings: crate::Surroundings::Clean { env: Vec::new() },
+            entrypoints: crate::Entrypoints::default(),
+            back_off: crate::BackOff::default(),
+            open_files: None,
+            log: crate::runtime::LogRules { max_bytes: 1 << 20, max_files: 2 },
+            keep: crate::Keep::default(),
+            lost_objects: root.join("lost"),
+            isolate: None,
+            api: None,
+            clock: Arc::new(|| Timestamp::UNIX_EPOCH),
+        }
+    }
+
+    /// A job of hundreds of pods that waited was deleted: nobody can be told any more why they wait, and others are bound
+    /// all the same.
+    #[tokio::test(start_paused = true)]
+    async fn a_binding_waits_for_no_explanation() {
+        let home = tempfile::tempdir().unwrap();
+        let server = trainyard_apiserver::Server::open(trainyard_apiserver::Server::options()).unwrap();
+        let client = Client::new(server.router(), "default");
+        let pod = |name: String| -> Pod {
+            let spec = json!({ "containers": [{ "name": "c", "image": "i" }] });
+            let metadata = json!({ "name": name, "namespace": "default", "uid": name });
+            serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+        };
+        let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+        let made = pods.create(&kube::api::PostParams::default(), &pod("made".into())).await.unwrap();
+        let (events, _receiver) = crate::events::Events::new("here");
+        let shared = Arc::new(Shared::new(client, options(home.path()), events));
+        let (mut placing, mut verdicts) = Placing::new(shared);
+        let (now, begun) = (Timestamp::UNIX_EPOCH, tokio::time::Instant::now());
+        for number in 0..300 {
+            let gone = Arc::new(pod(format!("gone-{number}")));
+            placing.tell(&gone, "no room".into(), now, SignedDuration::ZERO);
+        }
+        placing.bind(&Arc::new(made), Vec::new(), now);
+        while !matches!(verdicts.recv().await, Some(Verdict::Bound)) {}
+        assert!(begun.elapsed() < AFTER_FAILURE, "bound after {:?}", begun.elapsed());
     }
 }
