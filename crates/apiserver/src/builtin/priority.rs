@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use crate::failure::Failure;
-use crate::object::meta;
+use crate::object::{meta, name_in_refusals};
 use crate::registry::Served;
 use crate::store::{Key, Range, Store, Stored, contains};
 
@@ -29,18 +29,9 @@ impl Class {
     }
 }
 
-/// How those who refuse a new object call it.
-pub(crate) fn named(object: &Value) -> &str {
-    ["name", "generateName"]
-        .into_iter()
-        .map(|field| meta(object, field))
-        .find(|name| !name.is_empty())
-        .unwrap_or("Unknown")
-}
-
 /// Writes the priority into a pod that is being created.
 pub(crate) fn assign(store: &Store, served: &Served, pod: &mut Value) -> Result<(), Failure> {
-    let name = named(pod).to_owned();
+    let name = name_in_refusals(pod).to_owned();
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else {
         return Ok(());
     };

@@ -13,7 +13,7 @@ use crate::builtin::{account, priority};
 use crate::crd;
 use crate::decode::{self, Decoded};
 use crate::failure::Failure;
-use crate::object::{at, meta, meta_mut, time};
+use crate::object::{at, meta, meta_mut, name_in_refusals, time};
 use crate::protection;
 use crate::rules::admit::{Admitted, Strictness};
 use crate::rules::create::{self, Stamp};
@@ -262,7 +262,7 @@ fn check_account(call: &Call, body: &Value) -> Result<(), Failure> {
     let why = format!(
         "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
     );
-    Err(Failure::denied("", "pods", priority::named(body), &why))
+    Err(Failure::denied("", "pods", name_in_refusals(body), &why))
 }
 
 /// What a pod costs beside its containers is said by its RuntimeClass, and there are none.
@@ -271,7 +271,7 @@ fn check_overhead(body: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-    Err(Failure::denied("", "pods", priority::named(body), why))
+    Err(Failure::denied("", "pods", name_in_refusals(body), why))
 }
 
 /// Accepts the names of a new definition, or says which are taken.

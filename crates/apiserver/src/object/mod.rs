@@ -14,6 +14,15 @@ pub(crate) fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// What a refusal calls a new object, which may not have its name yet.
+pub(crate) fn name_in_refusals(object: &Value) -> &str {
+    ["name", "generateName"]
+        .into_iter()
+        .map(|field| meta(object, field))
+        .find(|name| !name.is_empty())
+        .unwrap_or("Unknown")
+}
+
 pub(crate) fn meta_map(object: &Value) -> Option<&Map<String, Value>> {
     object.get("metadata").and_then(Value::as_object)
 }
