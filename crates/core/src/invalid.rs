@@ -3,6 +3,8 @@
 //! Such a job fails, with the field and what is wrong with it, unless it has pods that live. Those were started from a
 //! spec that was good; a slip in an edit must not end a training of days.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use trainyard_api::reasons::suffix;
 use trainyard_api::{ConditionStatus, JobStatus};
@@ -45,7 +47,7 @@ pub struct InvalidJob<'a> {
 /// Decides about a job that decodes and breaks a rule. Its verdict comes first: a job that has done what it was for has
 /// succeeded, whatever somebody did to its spec meanwhile.
 pub fn plan_broken(framework: &dyn Framework, seen: &Seen<'_>, errors: &[FieldError]) -> Plan {
-    let job = as_its_pods_have_it(seen);
+    let job = as_it_was_good(seen, errors);
     let (record, wake) = match verdict(framework, &Seen { job: &job, ..*seen }) {
         Ok(plan) => return plan,
         Err(unfinished) => unfinished,
@@ -64,16 +66,28 @@ pub fn plan_broken(framework: &dyn Framework, seen: &Seen<'_>, errors: &[FieldEr
     Plan { record, wake, ..plan_invalid(&invalid, seen.now) }
 }
 
-/// The job with the replicas that it had when its spec was good: pods are neither made nor deleted until it is again.
-fn as_its_pods_have_it(seen: &Seen<'_>) -> JobView {
+/// The job with the replicas that it had when its spec was good. A number of replicas that is no error itself is what the user
+/// wants. In place of one that is, pods and record tell how many there were; a replica too many costs a verdict, one too
+/// few would make a false success.
+fn as_it_was_good(seen: &Seen<'_>, errors: &[FieldError]) -> JobView {
     let mut job = seen.job.clone();
     for role in &mut job.roles {
+        if !errors.iter().any(|error| is_about_replicas(job.kind, &role.name, error)) {
+            continue;
+        }
         let there = seen.pods.iter().filter(|pod| *pod.role == *role.label).filter_map(|pod| pod.index);
-        let done = job.record.finished.get(&role.name).into_iter().flatten().copied();
-        let most = there.chain(done).max().map_or(0, |index| index.saturating_add(1));
-        role.replicas = role.replicas.max(most).min(MAX_REPLICAS);
+        let done = job.record.finished.get(&role.name).into_iter().flatten();
+        let replaced = job.record.replaced.get(&role.name).into_iter().flat_map(BTreeMap::keys);
+        let last = there.chain(done.chain(replaced).copied()).max().unwrap_or(0);
+        role.replicas = last.saturating_add(1).min(MAX_REPLICAS);
     }
     job
+}
+
+/// True when an error is about how many replicas of this type there are, or about how many there are in all.
+fn is_about_replicas(kind: &Kind, role: &str, error: &FieldError) -> bool {
+    let own = format!("{}.replicas", kind.role_path(role));
+    error.path.eq_ignore_ascii_case(&own) || error.path == format!("spec.{}", kind.replica_specs)
 }
 
 /// Decides about a job that cannot be planned. It never touches a pod, but lets them go with the job.

@@ -94,9 +94,18 @@ impl Default for Record {
 }
 
 impl Record {
+    /// The largest number that a pod is believed: no job comes so far. A number that cannot be raised would never make room
+    /// for the next one.
+    pub const LARGEST: u32 = u32::MAX / 2;
+
     /// Reads the annotation.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        let record: Self = serde_json::from_str(text)?;
+        let numbers = record.replaced.values().flat_map(BTreeMap::values).chain([&record.attempt]);
+        if numbers.into_iter().any(|number| *number == u32::MAX) {
+            return Err(serde::de::Error::custom("a number in it cannot be raised any more"));
+        }
+        Ok(record)
     }
 
     /// The record of a job that nothing is remembered of.
@@ -173,6 +182,13 @@ mod tests {
         assert_eq!(Record::of("copy", Some(&text), true), None);
         assert_eq!(Record::of("u", None, true), None);
         assert_eq!(Record::of("u", Some("{"), true), None);
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_raised_is_no_number() {
+        for forged in [r#"{"attempt":4294967295}"#, r#"{"replaced":{"Worker":{"0":4294967295}}}"#] {
+            assert_eq!(Record::of("u", Some(forged), true), None, "{forged}");
+        }
     }
 
     #[test]

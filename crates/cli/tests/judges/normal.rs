@@ -7,6 +7,8 @@ use regex::Regex;
 /// Patterns and what stands for them, applied in this order.
 static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     [
+        // What kubectl notes about itself when it ends before the last word of the server.
+        (r#"(?m)^[IWE]\d{4} [\d:. ]+\S+\.go:\d+\] "(Warning: watch ended with error|Encoding terminal size failed)".*\n"#, ""),
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
         (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z", "<time>"),
         (r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} \+0000", "<time>"),
@@ -60,6 +62,11 @@ fn only_what_differs_is_replaced() {
         ("restarts 3 (5m ago)", "restarts 3 (<age> ago)"),
         ("10.96.3.4 80/TCP", "<service-ip> 80/TCP"),
         ("10.1.3.4 replicas: 3", "10.1.3.4 replicas: 3"),
+        (
+            "a\nI1118 16:25:34.159273    4176 reflector.go:664] \"Warning: watch ended with error\" err=\"x\"\nb\n",
+            "a\nb\n",
+        ),
+        ("E1118 16:25:51.826652    7444 v3.go:80] \"Encoding terminal size failed\" err=\"x\"\r\nb", "b"),
         ("2026-01-02T03:04:05Z", "<time>"),
         ("Forwarding from [::1]:4711 -> 80", "Forwarding from [::1]:<local> -> 80"),
         ("Running 0 10.0.0.7  <node> <none>", "Running 0 <address>  <node> <none>"),

@@ -13,6 +13,7 @@ use crate::framework::{Rendezvous, is_leader};
 use crate::job::{Role, Slot};
 use crate::plan::{Draft, Flow};
 use crate::pod::{Cause, Phase, PodView};
+use crate::record::Record;
 use crate::report::Notice;
 use crate::seen::Addressing;
 use crate::steps::tally::is_current;
@@ -207,7 +208,13 @@ fn restarts_as_one(draft: &Draft<'_>, lost: &[Loss<'_>]) -> bool {
 pub(crate) fn start_over(draft: &mut Draft<'_>) {
     let pods = current_pods(draft);
     add_in_place(draft, pods.into_iter());
-    draft.record.start_attempt(draft.record.attempt.saturating_add(1));
+    draft.record.start_attempt(next_attempt(draft));
+}
+
+/// The next attempt: one that no pod has, whatever somebody wrote on it.
+fn next_attempt(draft: &Draft<'_>) -> u32 {
+    let told = draft.seen.pods.iter().map(|pod| pod.attempt).filter(|attempt| *attempt <= Record::LARGEST);
+    told.fold(draft.record.attempt, u32::max).saturating_add(1)
 }
 
 /// Writes down the restarts in place of pods that go.
@@ -222,7 +229,7 @@ fn replace(draft: &mut Draft<'_>, slots: &[(Slot<'_>, &PodView)], lost: &[Loss<'
     draft.record.restarts = draft.record.restarts.saturating_add(cost);
     if restarts_as_one(draft, lost) {
         add_in_place(draft, slots.iter().copied());
-        draft.record.start_attempt(draft.record.attempt.saturating_add(1));
+        draft.record.start_attempt(next_attempt(draft));
     } else {
         add_in_place(draft, lost.iter().map(|loss| (loss.slot, loss.pod)));
         for loss in lost {

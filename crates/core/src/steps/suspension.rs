@@ -7,7 +7,7 @@ use crate::action::Why;
 use crate::conditions::{self, is_true, types};
 use crate::plan::{Draft, Flow};
 use crate::report::Notice;
-use crate::steps::{extras, gang, restart};
+use crate::steps::{extras, gang, restart, unwritten};
 
 pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
     if draft.job().policy.suspend {
@@ -22,12 +22,7 @@ pub(crate) fn apply(draft: &mut Draft<'_>) -> Flow {
 
 fn suspend(draft: &mut Draft<'_>) {
     let job = draft.job();
-    // Whatever runs now belongs to the past: after the resume every replica starts anew.
-    let past = draft.seen.pods.iter().any(|pod| pod.attempt >= draft.record.attempt);
-    if past || !draft.record.finished.is_empty() {
-        restart::start_over(draft);
-        draft.record.resumed = draft.record.attempt;
-    }
+    leave_behind(draft);
     for pod in draft.seen.pods {
         draft.delete_pod(pod, Why::Suspended);
     }
@@ -52,8 +47,25 @@ fn suspend(draft: &mut Draft<'_>) {
     draft.say("suspension", "runPolicy.suspend is true: no pods until it is false");
 }
 
+/// Whatever runs now belongs to the past: after the resume every replica starts anew.
+fn leave_behind(draft: &mut Draft<'_>) {
+    let past = draft.seen.pods.iter().any(|pod| pod.attempt == draft.record.attempt);
+    if past || !draft.record.finished.is_empty() {
+        restart::start_over(draft);
+        draft.record.resumed = draft.record.attempt;
+        draft.recount();
+    }
+}
+
 fn resume(draft: &mut Draft<'_>) {
     let job = draft.job();
+    // The pods of a suspended job are deleted also where the server refuses the record that says so. What is left of them
+    // must not count as replicas that failed.
+    leave_behind(draft);
+    if unwritten::refusal(draft).is_some() {
+        draft.say("suspension", "not resumed yet: that its pods are of the past cannot be stored");
+        return;
+    }
     let message = format!("{} {} is resumed.", job.kind.name, job.name);
     draft.set_condition(types::SUSPENDED, ConditionStatus::FALSE, suffix::RESUMED, &message);
     // Time in a queue is not time of the job's: one that has to wait for its gang starts when it is let in.

@@ -54,6 +54,9 @@ fn is_settled(draft: &Draft<'_>, pod: &PodView, role: &str, index: u32) -> bool 
     if is_past(pod, stored, role, index) {
         return true;
     }
+    if is_invented(pod, &draft.record, role, index) {
+        return true;
+    }
     if !is_current(pod, stored, role, index) || !(pod.phase.is_over() || pod.deleting.is_some()) {
         return false;
     }
@@ -67,4 +70,9 @@ fn is_settled(draft: &Draft<'_>, pod: &PodView, role: &str, index: u32) -> bool 
 /// True when the record knows of a successor.
 fn is_past(pod: &PodView, record: &Record, role: &str, index: u32) -> bool {
     (pod.attempt, pod.incarnation) < (record.attempt, record.incarnation(role, index))
+}
+
+/// True when not even this plan believes the pod's numbers: somebody wrote them there.
+fn is_invented(pod: &PodView, planned: &Record, role: &str, index: u32) -> bool {
+    (pod.attempt, pod.incarnation) > (planned.attempt, planned.incarnation(role, index))
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::json;
 use trainyard_api::labels;
-use trainyard_core::conditions::{is_true, types};
+use trainyard_core::conditions::{is_finished, is_true, types};
 use trainyard_core::invalid::plan_broken;
 use trainyard_core::*;
 
 use crate::job_gen::{JobSpec, Ports, RoleSpec};
-use crate::world::{RUNS_ON, World};
+use crate::world::{PodForgery, RUNS_ON, World};
 
 fn workers(restart: &'static str, limit: Option<u32>) -> JobSpec {
     let roles = vec![RoleSpec { name: "Worker", replicas: 2, restart }];
@@ -453,4 +453,92 @@ fn a_refused_record_keeps_no_job_with_an_invalid_spec_from_saying_so() {
     world.exit("j-worker-1", 0);
     world.reconcile();
     assert!(is_true(&world.job().unwrap().status, types::SUCCEEDED));
+}
+
+/// What somebody writes on pods, and whether the record is lost as well.
+fn forged(attempts: [u32; 2], has_record: bool) -> World {
+    let mut world = running(&workers("OnFailure", Some(3)));
+    for (name, attempt) in ["j-worker-0", "j-worker-1"].into_iter().zip(attempts) {
+        world.forge_pod(name, PodForgery::Attempt(attempt));
+    }
+    if !has_record {
+        world.lose_record();
+    }
+    world.reconcile();
+    world
+}
+
+#[test]
+fn a_number_that_somebody_wrote_on_a_pod_does_not_split_the_job() {
+    let deleted = |world: &World| {
+        let pods = world.state.pods.values().filter(|pod| pod.view.deleting.is_some());
+        pods.map(|pod| pod.view.name.to_string()).collect::<Vec<_>>()
+    };
+    // The job was suspended once, so it is in attempt 1 and has a record.
+    let with_record = |attempts| {
+        let mut world = running(&workers("OnFailure", Some(3)));
+        for on in [true, false] {
+            world.suspend(on);
+            world.reconcile();
+            for name in world.pod_names() {
+                world.tick_if_deleting(&name);
+            }
+        }
+        world.reconcile();
+        for (name, attempt) in ["j-worker-0", "j-worker-1"].into_iter().zip(attempts) {
+            world.tick(name);
+            world.forge_pod(name, PodForgery::Attempt(attempt));
+        }
+        world.reconcile();
+        world
+    };
+    for invented in [7, u32::MAX] {
+        let world = with_record([1, invented]);
+        assert_eq!(deleted(&world), ["j-worker-1"], "the record knows better than {invented}");
+        assert_eq!(world.job().unwrap().record.attempt, 1);
+    }
+    let world = with_record([7, 7]);
+    assert_eq!((deleted(&world).len(), world.job().unwrap().record.attempt), (0, 7), "an old record");
+    let world = forged([0, 7], false);
+    assert_eq!((deleted(&world).len(), world.job().unwrap().record.attempt), (2, 8), "nobody knows");
+    let world = forged([u32::MAX, u32::MAX], false);
+    assert_eq!((deleted(&world).len(), world.job().unwrap().record.attempt), (2, 0), "no job comes so far");
+}
+
+#[test]
+fn a_job_that_is_resumed_while_its_record_is_refused_fails_for_nothing() {
+    let mut world = running(&workers("Never", None));
+    world.refuse_writes(&Resource::RECORD, 422);
+    world.suspend(true);
+    world.reconcile();
+    world.reconcile();
+    assert!(is_true(&world.job().unwrap().status, types::SUSPENDED), "it is suspended all the same");
+    assert!(world.state.pods.values().all(|pod| pod.view.deleting.is_some()));
+    world.suspend(false);
+    world.reconcile();
+    world.reconcile();
+    assert!(!is_finished(&world.job().unwrap().status), "{:?}", condition(&world, types::FAILED));
+    world.grant_writes();
+    for _ in 0..3 {
+        world.reconcile();
+        for name in world.pod_names() {
+            world.tick_if_deleting(&name);
+        }
+    }
+    world.reconcile();
+    let job = world.job().unwrap();
+    assert!(!is_finished(&job.status) && !is_true(&job.status, types::SUSPENDED));
+    assert_eq!((job.record.attempt, world.state.pods.len()), (1, 2), "its replicas start anew");
+}
+
+#[test]
+fn a_job_that_was_scaled_down_and_has_succeeded_does_not_fail_for_its_spec() {
+    let mut world = running(&workers("OnFailure", None));
+    world.scale(1);
+    world.reconcile();
+    world.exit("j-worker-0", 0);
+    world.drain("j-worker-1", 0, false);
+    world.break_spec(true);
+    world.reconcile();
+    assert!(is_true(&world.job().unwrap().status, types::SUCCEEDED), "{:?}", world.job().unwrap().status);
 }

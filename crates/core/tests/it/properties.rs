@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, RngSeed};
 use trainyard_core::*;
 
 use crate::job_gen::{JobSpec, Ports, job_spec};
-use crate::world::{Crash, Forgery, RUNS_ON, World};
+use crate::world::{Crash, Forgery, PodForgery, RUNS_ON, World};
 
 const CASES: u32 = 10_000;
 
@@ -20,6 +20,7 @@ pub(crate) enum Step {
     StripLabels(usize),
     LoseRecord,
     ForgeRecord(Forgery),
+    ForgePod(usize, PodForgery),
     Copy { with_status: bool },
     Drain { pod: usize, code: i32, evicted: bool },
     Refuse(usize, &'static str),
@@ -59,6 +60,17 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
 /// Why nodes refuse pods: reasons that Kubernetes knows, and one that nobody does.
 const REFUSALS: [&str; 4] = ["UnexpectedAdmissionError", "SysctlForbidden", "OutOfcpu", "SomethingNew"];
 
+/// Numbers that somebody writes on pods.
+const FORGERIES: [PodForgery; 7] = [
+    PodForgery::Attempt(1),
+    PodForgery::Attempt(7),
+    PodForgery::Attempt(1_000_000),
+    PodForgery::Attempt(u32::MAX),
+    PodForgery::Incarnation(3),
+    PodForgery::Incarnation(u32::MAX),
+    PodForgery::Stripped,
+];
+
 /// What careless users, busy clusters and wrong clocks do.
 fn hostile() -> impl Strategy<Value = Step> {
     use Forgery::{Huge, Long, Nonsense, OfAnother};
@@ -66,6 +78,7 @@ fn hostile() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => Just(Step::LoseRecord),
         1 => prop::sample::select(&[Nonsense, Huge, OfAnother, Long][..]).prop_map(Step::ForgeRecord),
+        2 => (0_usize..6, prop::sample::select(&FORGERIES[..])).prop_map(|(n, what)| Step::ForgePod(n, what)),
         1 => any::<bool>().prop_map(|with_status| Step::Copy { with_status }),
         2 => any::<bool>().prop_map(Step::Break),
         3 => drain.prop_map(|(pod, code, evicted)| Step::Drain { pod, code, evicted }),
@@ -120,6 +133,7 @@ pub(crate) fn run(world: &mut World, step: &Step) {
         Step::StripLabels(n) => world.strip_labels(&name(world, *n)),
         Step::LoseRecord => world.lose_record(),
         Step::ForgeRecord(what) => world.forge_record(*what),
+        Step::ForgePod(n, what) => world.forge_pod(&name(world, *n), *what),
         Step::Copy { with_status } => world.copy(*with_status),
         Step::Drain { pod, code, evicted } => world.drain(&name(world, *pod), *code, *evicted),
         Step::Refuse(n, reason) => {
@@ -207,6 +221,7 @@ proptest! {
         prop_assert_eq!(&again.status, &None, "after {:#?}", first);
         prop_assert!(again.actions.is_empty(), "{:?} after {:#?}", again.actions, first);
         prop_assert!(again.events.is_empty(), "{:?}", again.events);
+        prop_assert!(world.strangers().is_empty(), "of another attempt, and not asked to end: {:?}", world.strangers());
         prop_assert!(world.forgotten().is_empty(), "succeeded and not remembered: {:?}", world.forgotten());
     }
 

@@ -18,8 +18,8 @@ use trainyard_core::*;
 
 use crate::job_gen::{JobSpec, Ports};
 
-pub(crate) use hostile::Forgery;
 use hostile::shifted;
+pub(crate) use hostile::{Forgery, PodForgery};
 
 /// The pod as it really is.
 #[derive(Clone, Debug)]

@@ -73,13 +73,19 @@ impl Job {
             // Without a chief worker 0 decides.
             deciding.truncate(1);
         }
-        show_numbers(&mut view, USED);
+        let all = view.clone();
+        show_numbers(&mut view, &all, USED);
         let options = Options::default();
         let around = Around { job: &view, running: &[], options: &options };
         let extras = framework.extras(around).iter().map(ExtraView::granted).collect();
         let smaller = detail.search.then(|| fewer_workers(kind, shape, restart, detail)).flatten();
         let lists = vec![Vec::new()];
         Some(Self { view, smaller, manifest, framework, extras, options, lists, detail, deciding })
+    }
+
+    /// True when the end of this replica's program is followed by another run of it, whatever the end was.
+    pub(super) fn runs_for_ever(&self, place: usize) -> bool {
+        self.detail.as_one && self.restart(place) == RestartPolicy::Always
     }
 
     pub(super) fn restart(&self, place: usize) -> RestartPolicy {
@@ -155,13 +161,13 @@ impl Job {
     }
 }
 
-/// Says in the record of a job that it is in this attempt, and that each replica was replaced so often.
-pub(super) fn show_numbers(job: &mut JobView, base: (u32, u32)) {
+/// Says in the record of a job that it is in this attempt, and that each replica was replaced so often: those of `all`, some
+/// of which it may not ask for any more.
+pub(super) fn show_numbers(job: &mut JobView, all: &JobView, base: (u32, u32)) {
     job.has_record = true;
     job.record = Record { attempt: base.0, ..Record::blank(&job.uid) };
-    let slots: Vec<_> = job.slots().map(|slot| (slot.role.name.clone(), slot.index)).collect();
-    for (role, index) in slots {
-        job.record.raise(&role, index, base.1);
+    for slot in all.slots() {
+        job.record.raise(&slot.role.name, slot.index, base.1);
     }
 }
 
@@ -202,7 +208,5 @@ fn fewer_workers(
 ) -> Option<JobView> {
     let (last, others) = shape.split_last().filter(|(last, _)| last.1 > 1)?;
     let fewer: Vec<_> = others.iter().copied().chain([(last.0, last.1 - 1)]).collect();
-    let (mut view, _) = read(kind, &manifest(kind, &fewer, restart, detail)?)?;
-    show_numbers(&mut view, USED);
-    Some(view)
+    read(kind, &manifest(kind, &fewer, restart, detail)?).map(|(view, _)| view)
 }

@@ -50,6 +50,10 @@ impl State {
         let mut recorded = *self;
         if let Some(record) = &plan.record {
             recorded.remember(job, record);
+        } else if self.record == Kept::Lost {
+            // It goes on from no record at all: pods of the first attempt are of this one.
+            recorded.remember(job, &seen.record);
+            recorded.record = Kept::Lost;
         }
         let mut told = recorded;
         told.started = status.start_time.is_some();
@@ -118,7 +122,7 @@ impl State {
         let early = stamp(Timestamp::from_second(EARLY).unwrap());
         let mut view = self.spec(job).clone();
         let base = if self.record == Kept::OfAnother { USED } else { self.base() };
-        show_numbers(&mut view, base);
+        show_numbers(&mut view, &job.view, base);
         view.policy.suspend = self.suspend;
         let mut status = JobStatus { conditions: job.list(self.conditions).to_vec(), ..JobStatus::default() };
         status.start_time = self.started.then(|| early.clone());

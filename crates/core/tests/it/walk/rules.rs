@@ -74,7 +74,9 @@ fn of_an_end(state: &State, job: &Job, seen: &JobView, status: &JobStatus) -> Op
         let seen = replica.cached.map_or(replica.pod, |cached| cached.pod);
         replica.finished || seen.is_some_and(|pod| pod.life == Life::Succeeded && pod.age == Age::Current)
     });
-    let by_the_spec = state.broken && !(worked && known && job.deciding.iter().any(|place| *place < wanted));
+    let mut deciding = job.deciding.iter().filter(|place| **place < wanted);
+    let ends = deciding.any(|place| !job.runs_for_ever(*place));
+    let by_the_spec = state.broken && !(worked && known && ends);
     (!truth.fatal && !used_up && !by_the_spec && !job.detail.trouble).then(|| {
         let failed =
             status.conditions.iter().find(|c| c.type_ == types::FAILED && c.status == ConditionStatus::TRUE);

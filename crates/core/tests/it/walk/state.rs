@@ -206,14 +206,28 @@ impl State {
     /// The object was replaced by one without annotations. What pods know of the budget stays known.
     fn without_record(&self) -> Self {
         let mut state = Self { record: Kept::Lost, restarts: 0, ..*self };
-        let told = self.replicas.iter().filter_map(|replica| replica.pod).map(|pod| pod.used);
-        state.truth.paid = state.truth.paid.min(told.max().unwrap_or(0));
+        state.forget();
         state.replicas.iter_mut().for_each(|replica| replica.finished = false);
         state.fresh |= self.replicas.iter().all(|replica| replica.pod.is_none());
         // What is left of an earlier attempt looks like a replica that somebody deletes: only the record could tell.
         let left = self.replicas.iter().filter_map(|replica| replica.pod).any(|pod| pod.age != Age::Current);
         state.truth.fatal |= left;
         state
+    }
+
+    /// The record is lost, and pods are gone: what only they knew, nobody does.
+    fn forget(&mut self) {
+        for replica in &mut self.replicas {
+            // A cache that still has a pod of an earlier attempt would have it taken for one of this attempt.
+            replica.cached = replica.cached.filter(|cached| {
+                let past = |pod: Pod| pod.age == Age::Past;
+                replica.pod.is_some() || !cached.pod.is_some_and(past)
+            });
+        }
+        let cached = self.replicas.iter().filter_map(|replica| replica.cached?.pod);
+        let pods = self.replicas.iter().filter_map(|replica| replica.pod);
+        let told = cached.chain(pods).map(|pod| pod.used).max().unwrap_or(0);
+        self.truth.paid = self.truth.paid.min(told);
     }
 
     /// A new job was made from this one's manifest, annotations and all. It has no pods and no past.
@@ -239,6 +253,9 @@ impl State {
         let Some(pod) = after else {
             if let Some(cached) = &mut replica.cached {
                 cached.same = false;
+            }
+            if self.record == Kept::Lost {
+                self.forget();
             }
             return;
         };
@@ -287,12 +304,15 @@ impl State {
     pub(super) fn remember(&mut self, job: &Job, record: &Record) {
         let base = self.base();
         let anew = record.attempt > base.0;
+        let was_lost = self.record == Kept::Lost;
         self.restarts = u8::try_from(record.restarts.min(u32::from(u8::MAX))).unwrap();
         self.record = Kept::Own;
         self.fresh = record.attempt == 0 && record.replaced.values().flatten().all(|(_, n)| *n == 0);
         let mut paid = 0;
-        // Nothing is paid for what the user does not want any more.
-        let wanted = if self.suspend { 0 } else { self.wanted(job) };
+        // Nothing is paid for what the user does not want any more, or did not want until now.
+        let was_suspended =
+            job.list(self.conditions).iter().any(|c| c.type_ == types::SUSPENDED && c.status == "True");
+        let wanted = if self.suspend || was_suspended { 0 } else { self.wanted(job) };
         for (place, (slot, replica)) in job.view.slots().zip(&mut self.replicas).enumerate() {
             let (role, index) = (&slot.role.name, slot.index);
             let incarnation = record.incarnation(role, index);
@@ -320,7 +340,8 @@ impl State {
                 pod.age = age(pod);
             }
             // A record that was lost may make a pod of the past the current one again.
-            replica.worked |= replica.pod.is_some_and(|pod| pod.age == Age::Current && pod.worked());
+            let current = |pod: Pod| pod.age == Age::Current || (was_lost && replica.finished);
+            replica.worked |= replica.pod.is_some_and(|pod| current(pod) && pod.worked());
         }
         let paid = if anew { paid.min(1) } else { paid };
         self.truth.paid = (self.truth.paid + paid).min(job.detail.most_restarts());

@@ -22,6 +22,15 @@ pub(crate) enum Forgery {
     Long,
 }
 
+/// What somebody writes on a pod, where the operator wrote its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PodForgery {
+    Attempt(u32),
+    Incarnation(u32),
+    /// All annotations are removed.
+    Stripped,
+}
+
 impl World {
     /// A new job is made from the manifest of this one: another UID, no children, and the annotations of the old one. A
     /// backup restores the status too.
@@ -77,6 +86,24 @@ impl World {
             Forgery::Long => "{\"v\":1}".to_owned() + &" ".repeat(250_000),
         };
         self.annotate(Some(text));
+    }
+
+    /// Somebody writes other numbers on a pod, or removes them.
+    pub(crate) fn forge_pod(&mut self, name: &str, what: PodForgery) {
+        let Some(pod) = self.state.pods.get_mut(name) else { return };
+        let view = &mut pod.view;
+        match what {
+            PodForgery::Attempt(attempt) => view.attempt = attempt,
+            PodForgery::Incarnation(incarnation) => view.incarnation = incarnation,
+            PodForgery::Stripped => (view.attempt, view.incarnation, view.used, view.ports) = (0, 0, 0, None),
+        }
+        if view.phase == Phase::Succeeded {
+            // Its work is done, whatever is written on it.
+            let success = (name.to_owned(), view.attempt);
+            self.successes.push(success);
+        }
+        self.forgot = true;
+        self.changed();
     }
 
     fn record_of_another(&self) -> String {
@@ -138,7 +165,7 @@ impl World {
         self.state
             .pods
             .values()
-            .any(|pod| pod.view.attempt < job.record.attempt || pod.view.deleting.is_some())
+            .any(|pod| pod.view.attempt != job.record.attempt || pod.view.deleting.is_some())
     }
 
     /// The pods that run and that nobody asked to end.
@@ -203,8 +230,22 @@ impl World {
             && job.options.get("successPolicy").and_then(Value::as_str) != Some("AllWorkers");
         let slots = job.slots().filter(|slot| slot.role.name == decider);
         let slots = slots.filter(|slot| !first_decides || slot.index == 0);
-        let idle = |name: &String| !self.successes.contains(&(name.clone(), job.record.attempt));
+        // Somebody may have written another attempt on the pod, and the server may not have stored what follows from that.
+        let forged = |name: &str| self.state.pods.get(name).map(|pod| pod.view.attempt);
+        let worked = |name: &String, attempt: u32| self.successes.contains(&(name.clone(), attempt));
+        let idle = |name: &String| {
+            !worked(name, job.record.attempt) && !forged(name).is_some_and(|attempt| worked(name, attempt))
+        };
         slots.map(|slot| slot.child_name(job)).find(idle).map(|name| format!("{name} has not done its work"))
+    }
+
+    /// Pods that live in another attempt than the job, without having been asked to end: they and the others would look for
+    /// each other at different ports.
+    pub(crate) fn strangers(&self) -> Vec<&str> {
+        let Some(job) = self.job().filter(|_| !self.is_over()) else { return Vec::new() };
+        let lives = |pod: &&TruePod| !pod.view.phase.is_over() && pod.view.deleting.is_none();
+        let others = |pod: &&TruePod| pod.view.attempt != job.record.attempt;
+        self.state.pods.values().filter(lives).filter(others).map(|pod| &*pod.view.name).collect()
     }
 
     /// Pods that wait to start although their job has ended and everything was done about that.
