@@ -227,7 +227,7 @@ impl Log {
     }
 
     fn zero(&self, range: Range<u64>) -> io::Result<()> {
-        const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         let mut at = range.start;
         while at < range.end {
             let piece = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(ZEROS.len());
