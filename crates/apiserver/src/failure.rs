@@ -500,7 +500,7 @@ impl From<BackendError> for Failure {
     fn from(error: BackendError) -> Self {
         match error {
             // What is wrong, and what helps, first: this is for the person in front of the machine.
-            BackendError::Full(_) => Self::new(500, "InternalError", error.to_string()),
+            BackendError::Full { .. } => Self::new(507, "InsufficientStorage", error.to_string()),
             BackendError::Newer { .. } | BackendError::Damaged { .. } | BackendError::Storage(_) => {
                 Self::internal(error)
             }

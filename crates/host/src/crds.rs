@@ -15,6 +15,8 @@ use crate::Error;
 
 const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
+/// What the API answers when the data directory is full.
+const FULL: u16 = 507;
 /// A definition that is not served by then is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Pauses between two looks at a definition. Ours are served at once, a cluster's after a moment.
@@ -93,7 +95,18 @@ async fn apply(client: &Client, name: &str, definition: &Value) -> Result<Value,
         fields.insert("kind".into(), "CustomResourceDefinition".into());
     }
     tracing::debug!(name, "updating a definition");
-    send(client, Method::PUT, &path, &stored).await
+    match send(client, Method::PUT, &path, &stored).await {
+        // The one that is there serves its objects, so that they can be looked at and deleted.
+        Err(kube::Error::Api(status)) if status.code == FULL => {
+            tracing::warn!(
+                name,
+                error = status.message,
+                "a definition could not be updated; the next start tries again"
+            );
+            send(client, Method::GET, &path, &Value::Null).await
+        }
+        result => result,
+    }
 }
 
 /// Whether everything that is wanted is there already. The server may have added to it, but not to the schema: a field

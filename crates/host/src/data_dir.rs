@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use trainyard_node::lock::{FileLock, LockError};
 
@@ -13,6 +14,10 @@ use crate::Error;
 pub const VERSION: u32 = 1;
 /// Says which layout it is.
 const VERSION_FILE: &str = "version";
+
+/// A killed control plane is gone after this long, or something is wrong with it.
+const DYING: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A data directory that belongs to this process until it is dropped.
 #[derive(Debug)]
@@ -28,15 +33,18 @@ impl DataDir {
     /// When another control plane uses it, when it belongs to another user, when a newer version wrote it, when it holds
     /// something else. A directory that is refused for what it holds, or for whose it is, stays as it was.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let broken = |source: io::Error| Error::DataDir { path: path.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(broken)?;
-        let path = fs::canonicalize(path).map_err(broken)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|source| unusable(path, source))?;
+        let path = fs::canonicalize(path).map_err(|source| unusable(path, source))?;
         check_owner(&path)?;
         check_content(&path)?;
         close(&path)?;
-        let lock = FileLock::acquire(&lock_file(&path)).map_err(|error| match error {
+        let lock = FileLock::succeed(&lock_file(&path), patience()).map_err(|error| match error {
             LockError::Held { pid } => Error::InUse { path: path.clone(), pid },
-            LockError::Io(source) => Error::DataDir { path: path.clone(), source },
+            LockError::Io(source) => unusable(&path, source),
         })?;
         check_version(&path)?;
         Ok(Self { path, _lock: lock })
@@ -67,6 +75,24 @@ impl DataDir {
     }
 }
 
+/// A control plane that was killed may take a moment to be gone.
+fn patience() -> impl FnMut() -> bool {
+    let mut left = DYING.as_millis() / LOOK.as_millis();
+    move || {
+        std::thread::sleep(LOOK);
+        left = left.saturating_sub(1);
+        left > 0
+    }
+}
+
+/// Why a directory cannot be used, with what to do where that is known.
+fn unusable(path: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly { path: path.to_owned() },
+        _ => Error::DataDir { path: path.to_owned(), source },
+    }
+}
+
 /// The file a control plane holds a lock on while it uses the directory.
 pub fn lock_file(path: &Path) -> PathBuf {
     path.join("lock")
@@ -74,7 +100,7 @@ pub fn lock_file(path: &Path) -> PathBuf {
 
 /// Objects include secrets: the directory is its owner's alone.
 fn check_owner(path: &Path) -> Result<(), Error> {
-    let broken = |source| Error::DataDir { path: path.to_owned(), source };
+    let broken = |source| unusable(path, source);
     let found = fs::metadata(path).map_err(broken)?;
     let own = fs::metadata("/proc/self").map_err(broken)?.uid();
     if found.uid() != own {
@@ -85,7 +111,7 @@ fn check_owner(path: &Path) -> Result<(), Error> {
 
 /// Closes the directory to others.
 fn close(path: &Path) -> Result<(), Error> {
-    let broken = |source| Error::DataDir { path: path.to_owned(), source };
+    let broken = |source| unusable(path, source);
     if fs::metadata(path).map_err(broken)?.permissions().mode() & 0o077 != 0 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(broken)?;
     }
@@ -94,7 +120,7 @@ fn close(path: &Path) -> Result<(), Error> {
 
 /// Refuses a directory that is used for something else: it would become private, and get files of ours.
 fn check_content(path: &Path) -> Result<(), Error> {
-    let broken = |source| Error::DataDir { path: path.to_owned(), source };
+    let broken = |source| unusable(path, source);
     let entries = fs::read_dir(path).map_err(broken)?.collect::<io::Result<Vec<_>>>().map_err(broken)?;
     let names: Vec<String> =
         entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

@@ -20,8 +20,14 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// Nothing can be written to the data directory.
+    #[error("the data directory {} is read-only: make its file system writable (mount -o remount,rw), or choose another directory with --data-dir", .path.display())]
+    ReadOnly {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Another control plane uses the data directory.
-    #[error("the data directory {} is in use by another trainyard{}: stop it with `trainyard down --data-dir {}`, or choose another directory", .path.display(), of_process(*.pid), .path.display())]
+    #[error("the data directory {} is in use by {}, or choose another directory with --data-dir", .path.display(), user(*.pid, .path))]
     InUse {
         /// The directory.
         path: PathBuf,
@@ -183,6 +189,25 @@ pub enum Error {
     Crashed(#[from] tokio::task::JoinError),
 }
 
-fn of_process(pid: Option<u32>) -> String {
-    pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
+impl Error {
+    /// Whether a file found no space.
+    pub(crate) fn is_full(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        let (Self::File { source, .. } | Self::DataDir { source, .. }) = self else { return false };
+        matches!(source.kind(), StorageFull | QuotaExceeded)
+    }
+}
+
+fn user(pid: Option<u32>, path: &std::path::Path) -> String {
+    match pid {
+        Some(pid) => format!(
+            "another trainyard (process {pid}): stop it with `trainyard down --data-dir {}`",
+            path.display()
+        ),
+        // Nobody who is alive has said that it is them: a process that does not end, or one in another container.
+        None => format!(
+            "a process that has not said who it is: find it with `fuser -v {}` and end it",
+            path.join("lock").display()
+        ),
+    }
 }

@@ -48,6 +48,24 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
     attempt().map_err(failed("write", path))
 }
 
+/// The same for a file that can be made again at any time. Where the disk is full the file is written over in its place,
+/// which needs no space: a crash in between damages it, and the next start writes it again.
+pub(crate) fn write_derived(path: &Path, text: &str) -> Result<(), Error> {
+    match write(path, text) {
+        Err(error) if error.is_full() && path.exists() => {
+            overwrite(path, text).map_err(failed("write", path))
+        }
+        other => other,
+    }
+}
+
+fn overwrite(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)?;
+    file.sync_all()
+}
+
 /// Removes a file, if it is there.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {

@@ -32,9 +32,9 @@ pub fn write(path: &Path, server: &str, ca_pem: &str, token: &str, namespace: &s
     if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
         files::private_directory(directory)?;
     }
-    // A full disk must not keep a server from starting whose kubeconfig is right.
+    // Nothing is written where nothing has to be: a disk may be full, or a copy be watched.
     if files::read(path).is_ok_and(|found| found.as_deref() == Some(&*yaml)) {
         return Ok(());
     }
-    files::write(path, &yaml)
+    files::write_derived(path, &yaml)
 }

@@ -42,7 +42,14 @@ pub(crate) fn serve(
 ) -> Result<(SocketAddr, impl Future<Output = Result<(), Error>> + Send + use<>), Error> {
     let address = listener.local_addr().map_err(Error::Socket)?;
     let url = format!("https://{address}");
-    kubeconfig::write(&socket.kubeconfig(), &url, pki.ca_pem(), pki.token(), "default")?;
+    let path = socket.kubeconfig();
+    match kubeconfig::write(&path, &url, pki.ca_pem(), pki.token(), "default") {
+        // Clients that know the address and the token can still delete what fills the disk.
+        Err(error) if error.is_full() => tracing::warn!(
+            path = %path.display(), url, "the disk is full: the kubeconfig could not be written; start again when there is space"
+        ),
+        result => result?,
+    }
     let router = auth::require(server.router(), server.guard());
     let tls = pki.server_config();
     Ok((address, async move {

@@ -43,7 +43,32 @@ pub enum LockError {
     Io(#[from] io::Error),
 }
 
+/// Whether a process that once took a lock can still have it: it is there, and more than the memory of its exit code.
+fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
+    !matches!(state, None | Some("Z" | "X"))
+}
+
 impl FileLock {
+    /// The same, but a holder that is dead is waited for as long as `patience` says: a process that was killed lets go only
+    /// when all of it is gone, and so does a child that it was just starting.
+    ///
+    /// # Errors
+    /// As [`FileLock::acquire`]. Who is said to hold the lock is alive.
+    pub fn succeed(path: &Path, mut patience: impl FnMut() -> bool) -> Result<Self, LockError> {
+        loop {
+            match Self::acquire(path) {
+                Err(LockError::Held { pid: Some(pid) }) if !is_alive(pid) => {
+                    if !patience() {
+                        return Err(LockError::Held { pid: None });
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
     /// Takes the lock or says who has it; never waits, since what is locked here is held for as long as a process lives.
     ///
     /// # Errors
@@ -56,7 +81,15 @@ impl FileLock {
             Err(Errno::EAGAIN | Errno::EACCES) => return Err(LockError::Held { pid: read_pid(&file) }),
             Err(error) => return Err(LockError::Io(error.into())),
         }
-        file.write_all_at(format!("{:>1$}\n", std::process::id(), WIDTH - 1).as_bytes(), 0)?;
+        let pid = format!("{:>1$}\n", std::process::id(), WIDTH - 1);
+        if let Err(error) = file.write_all_at(pid.as_bytes(), 0) {
+            // The number only helps those who ask who has the lock. A disk that is full must not keep us from it, but the
+            // number of another must not stay.
+            if !matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+                return Err(error.into());
+            }
+            file.set_len(0)?;
+        }
         Ok(Self { file })
     }
 }

@@ -17,6 +17,11 @@ use crate::watch::Odd;
 
 /// Why a pod waits may change with every pod that ends; it is written at most this often.
 const REWORD: SignedDuration = SignedDuration::from_secs(5);
+/// The first pod of a gang speaks for all of them, and is what people look at.
+const REWORD_FIRST: SignedDuration = SignedDuration::from_secs(1);
+/// The others are told what the first was told if that still holds after this long: a gang whose pods are being created has
+/// another reason with each of them.
+const SETTLED: SignedDuration = SignedDuration::from_secs(2);
 /// And at most this often for all pods together.
 const REWORD_ALL: SignedDuration = SignedDuration::from_millis(50);
 /// After a write that failed.
@@ -28,6 +33,9 @@ const CLOSED: &str =
     "0/1 nodes are available: 1 node(s) were unschedulable: kubectl uncordon opens this machine again";
 /// What waits is looked at again after this long even if nothing happens: who waits long gets precedence.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// But not sooner than this.
+const SOON: Duration = Duration::from_millis(100);
 
 /// How a binding went.
 #[derive(Debug)]
@@ -89,8 +97,12 @@ impl Placing {
             false => schedule(&waiting, &placed, &self.shared.options.inventory, now),
         };
         let mut waits = BTreeSet::new();
-        let crowd = i32::try_from(waiting.len()).unwrap_or(i32::MAX);
-        let pause = REWORD_ALL.saturating_mul(crowd).max(REWORD);
+        let speakers = speakers(&waiting, &decisions);
+        let pause = |crowd: usize, least: SignedDuration| {
+            REWORD_ALL.saturating_mul(i32::try_from(crowd).unwrap_or(i32::MAX)).max(least)
+        };
+        let (first, other) = (pause(speakers.firsts, REWORD_FIRST), pause(waiting.len(), REWORD));
+        let mut again = LOOK_AGAIN;
         for decision in decisions {
             match decision {
                 Decision::Place { pod: key, gpus } => {
@@ -100,14 +112,18 @@ impl Placing {
                 }
                 Decision::Wait { pod: key, message, .. } => {
                     if let Some(pod) = by_uid.get(key.uid.as_str()) {
-                        self.tell(pod, message, now, pause);
+                        let held = match speakers.others.get(&key.uid) {
+                            Some(speaker) => self.repeat(speaker, pod, message, now, other),
+                            None => self.tell(pod, message, now, first),
+                        };
+                        again = held.map_or(again, |held| again.min(held.max(SOON)));
                     }
                     waits.insert(key.uid);
                 }
             }
         }
         self.told.retain(|uid, _| waits.contains(uid));
-        (!waits.is_empty()).then_some(LOOK_AGAIN)
+        (!waits.is_empty()).then_some(again)
     }
 
     /// Says on a pod that cannot be read why nothing happens to it.
@@ -162,11 +178,40 @@ impl Placing {
         });
     }
 
-    fn tell(&mut self, pod: &Arc<Pod>, message: String, now: Timestamp, pause: SignedDuration) {
+    /// Tells a pod what the first of its gang was told, if that is no longer news. As [`Self::tell`].
+    fn repeat(
+        &mut self,
+        speaker: &str,
+        pod: &Arc<Pod>,
+        message: String,
+        now: Timestamp,
+        pause: SignedDuration,
+    ) -> Option<Duration> {
+        let settled = |(said, at): &(String, Timestamp)| match *said == message {
+            true => SETTLED.checked_sub(now.duration_since(*at)).filter(|left| left.is_positive()),
+            false => Some(SETTLED),
+        };
+        match self.told.get(speaker).map_or(Some(SETTLED), settled) {
+            Some(left) => Duration::try_from(left).ok(),
+            None => self.tell(pod, message, now, pause),
+        }
+    }
+
+    /// Tells a pod why it waits; or returns after how long it may be told, if it was told something else just now.
+    fn tell(
+        &mut self,
+        pod: &Arc<Pod>,
+        message: String,
+        now: Timestamp,
+        pause: SignedDuration,
+    ) -> Option<Duration> {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let before = self.told.get(&uid);
-        if before.is_some_and(|(before, at)| *before == message || now.duration_since(*at) < pause) {
-            return;
+        if let Some((said, at)) = before {
+            let left = pause.checked_sub(now.duration_since(*at)).filter(|left| left.is_positive());
+            if *said == message || left.is_some() {
+                return left.filter(|_| *said != message).and_then(|left| Duration::try_from(left).ok());
+            }
         }
         // The condition has the newest reason; one event is enough to find it.
         let first = before.is_none() && !says(pod, &message);
@@ -186,7 +231,38 @@ impl Placing {
                 let _ = results.send(Verdict::NotTold(uid));
             }
         });
+        None
     }
+}
+
+/// Who speaks for whom: of the pods of a gang that wait for the same, the first by name.
+struct Speakers {
+    /// The UID of the first, for each pod that is not the first.
+    others: BTreeMap<String, String>,
+    /// How many are the first.
+    firsts: usize,
+}
+
+fn speakers(waiting: &[Waiting], decisions: &[Decision]) -> Speakers {
+    let gangs: BTreeMap<&str, &str> =
+        waiting.iter().filter_map(|pod| Some((&*pod.key.uid, &*pod.gang.as_ref()?.id))).collect();
+    let mut groups: BTreeMap<(&str, &str), Vec<&PodKey>> = BTreeMap::new();
+    let mut firsts = 0;
+    for decision in decisions {
+        let Decision::Wait { pod, message, .. } = decision else { continue };
+        match gangs.get(&*pod.uid) {
+            Some(gang) => groups.entry((gang, message)).or_default().push(pod),
+            None => firsts += 1,
+        }
+    }
+    firsts += groups.len();
+    let mut others = BTreeMap::new();
+    for group in groups.into_values() {
+        let Some(first) = group.iter().min() else { continue };
+        let rest = group.iter().filter(|pod| pod != &first);
+        others.extend(rest.map(|pod| (pod.uid.clone(), first.uid.clone())));
+    }
+    Speakers { others, firsts }
 }
 
 /// Everybody waits while the machine takes no new pods.
@@ -300,6 +376,53 @@ mod tests {
             api: None,
             clock: Arc::new(|| Timestamp::UNIX_EPOCH),
         }
+    }
+
+    /// The pods of a large gang come one after the other, and each changes why all of them wait.
+    #[tokio::test(start_paused = true)]
+    async fn the_first_of_a_large_gang_says_at_once_why_it_waits() {
+        const SIZE: usize = 1000;
+        let home = tempfile::tempdir().unwrap();
+        let server = trainyard_apiserver::Server::open(trainyard_apiserver::Server::options()).unwrap();
+        let client = Client::new(server.router(), "default");
+        let (events, _receiver) = crate::events::Events::new("here");
+        let clock = Arc::new(std::sync::atomic::AtomicI64::new(0));
+        let tick = Arc::clone(&clock);
+        let now =
+            move || Timestamp::from_millisecond(tick.load(std::sync::atomic::Ordering::SeqCst)).unwrap();
+        let options = crate::Options { clock: Arc::new(now), ..options(home.path()) };
+        let (mut placing, _verdicts) = Placing::new(Arc::new(Shared::new(client, options, events)));
+        let member = |number: usize| -> Arc<Pod> {
+            let owner =
+                json!({ "apiVersion": "v1", "kind": "Job", "name": "j", "uid": "j", "controller": true });
+            Arc::new(serde_json::from_value(json!({
+                "metadata": { "name": format!("p-{number:04}"), "namespace": "default", "uid": format!("u-{number:04}"),
+                    "annotations": { "trainyard.dev/gang-size": SIZE.to_string() }, "ownerReferences": [owner] },
+                "spec": { "containers": [{ "name": "c", "image": "i", "resources": { "requests": { "cpu": "1" } } }] },
+            })).unwrap())
+        };
+        let told = |placing: &Placing, number: usize| {
+            placing.told.get(&format!("u-{number:04}")).map(|(said, _)| said.clone())
+        };
+        let advance = |millis: i64| clock.fetch_add(millis, std::sync::atomic::Ordering::SeqCst);
+        let mut pods: Vec<Arc<Pod>> = Vec::new();
+        while pods.len() < SIZE {
+            pods.extend((pods.len()..pods.len() + 100).map(member));
+            placing.place(pods.iter());
+            advance(300);
+        }
+        // The machine has one processor. Whatever is held back for a moment is said when that is over.
+        let again = placing.place(pods.iter()).unwrap();
+        assert!(again <= Duration::from_secs(2), "{again:?}");
+        advance(i64::try_from(again.as_millis()).unwrap());
+        let again = placing.place(pods.iter()).unwrap();
+        let why = told(&placing, 0).unwrap();
+        assert!(why.contains("it can never run here"), "{why}");
+        // The others repeat it once it has settled, and were told no step on the way.
+        assert!((1..SIZE).all(|number| told(&placing, number).is_none()));
+        advance(i64::try_from(again.as_millis()).unwrap() + 2000);
+        placing.place(pods.iter());
+        assert!((0..SIZE).all(|number| told(&placing, number).as_ref() == Some(&why)));
     }
 
     /// A job of hundreds of pods that waited was deleted: nobody can be told any more why they wait, and others are bound

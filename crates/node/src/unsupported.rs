@@ -133,6 +133,9 @@ impl Notes {
         for probe in probes.into_iter().flatten() {
             self.of_probe(probe);
         }
+        let message = container.termination_message_path.as_deref().unwrap_or_default();
+        let relative = !message.is_empty() && !message.starts_with('/');
+        self.when(relative, "terminationMessagePath: only absolute paths are honoured");
         let devices = any(&container.volume_devices);
         self.when(devices, "volumeDevices: block devices are not handed to containers");
         let rules = any(&container.restart_policy_rules);
@@ -265,6 +268,7 @@ mod tests {
                 "livenessProbe": { "grpc": { "port": 1 } },
                 "readinessProbe": { "httpGet": { "port": 1, "scheme": "HTTPS" } },
                 "securityContext": { "privileged": true, "runAsUser": 5 },
+                "terminationMessagePath": "why",
                 "volumeDevices": [{ "name": "d", "devicePath": "/dev/x" }],
             }],
         })));
@@ -282,6 +286,7 @@ mod tests {
                 "lifecycle",
                 "grpc",
                 "https",
+                "terminationMessagePath",
                 "volumeDevices",
                 "securityContext.privileged",
                 "emptyDir.medium",

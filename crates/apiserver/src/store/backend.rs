@@ -53,8 +53,16 @@ pub enum BackendError {
         what: String,
     },
     /// There is no space left; nothing of the batch was committed, and the next one may be if space is freed.
-    #[error("the data directory is full ({0}): free some space; nothing that was acknowledged is lost")]
-    Full(String),
+    #[error(
+        "the data directory {directory} is full ({what}): free some space on its disk, or delete objects that you no \
+         longer need; nothing that was acknowledged is lost"
+    )]
+    Full {
+        /// Where the files are.
+        directory: String,
+        /// Which file found no space, and what the system said.
+        what: String,
+    },
     /// The storage itself failed; nothing of the batch was committed.
     #[error("storage failed: {0}")]
     Storage(String),
@@ -70,6 +78,14 @@ pub trait Backend: Send + Sync + 'static {
     fn load(&self) -> Result<Loaded, BackendError>;
     /// Makes a batch durable, all or nothing. May block.
     fn commit(&self, batch: &[Write]) -> Result<(), BackendError>;
+    /// The same for writes that lead to less: it may use space that was set aside for them. Called after `commit` found
+    /// none, so that objects can still be deleted when the disk is full.
+    ///
+    /// # Errors
+    /// As `commit`.
+    fn commit_from_reserve(&self, batch: &[Write]) -> Result<(), BackendError> {
+        self.commit(batch)
+    }
     /// False when `commit` is free (memory), so that the store need not leave the async thread for it.
     fn blocks(&self) -> bool;
 }

@@ -20,15 +20,41 @@ pub(super) fn run(shared: &Shared) {
         let writes: Vec<Write> = batch.iter().map(Decided::write).collect();
         match commit(shared, &writes) {
             Ok(()) => publish(shared, batch),
+            Err(error @ BackendError::Full { .. }) => make_room(shared, batch, &error),
             Err(error) => fail(shared, batch, &error),
         }
     }
 }
 
-/// A backend that panics is a backend that failed: its callers must not wait for ever.
 fn commit(shared: &Shared, writes: &[Write]) -> Result<(), BackendError> {
-    catch_unwind(AssertUnwindSafe(|| shared.backend.commit(writes)))
+    caught(|| shared.backend.commit(writes))
+}
+
+/// A backend that panics is a backend that failed: its callers must not wait for ever.
+fn caught(work: impl FnOnce() -> Result<(), BackendError>) -> Result<(), BackendError> {
+    catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(BackendError::Storage("the backend panicked".into())))
+}
+
+/// The disk is full: refuses what asks for more, and lets go what is to go. Otherwise a delete would fail because it
+/// shared a batch with a create.
+fn make_room(shared: &Shared, batch: Vec<Decided>, error: &BackendError) {
+    let (going, refused) = shared.write().keep_deletions(batch);
+    if !refused.is_empty() {
+        tracing::error!(%error, writes = refused.len(), "commit failed; its writes are rolled back");
+        shared.read().ended();
+    }
+    for decided in refused {
+        let _ = decided.answer.send(Err(error.clone()));
+    }
+    if going.is_empty() {
+        return;
+    }
+    let writes: Vec<Write> = going.iter().map(Decided::write).collect();
+    match caught(|| shared.backend.commit_from_reserve(&writes)) {
+        Ok(()) => publish(shared, going),
+        Err(error) => fail(shared, going, &error),
+    }
 }
 
 fn publish(shared: &Shared, batch: Vec<Decided>) {

@@ -29,12 +29,14 @@ struct Faults {
     once: AtomicBool,
     /// Whether opening and reading count and fail, too.
     reads: AtomicBool,
+    /// How many bytes all files may still grow by; negative: any number.
+    space: AtomicI64,
 }
 
 impl Default for Faults {
     fn default() -> Self {
         let no = || AtomicBool::new(false);
-        Self { budget: AtomicI64::new(-1), lies: no(), once: no(), reads: no() }
+        Self { budget: AtomicI64::new(-1), lies: no(), once: no(), reads: no(), space: AtomicI64::new(-1) }
     }
 }
 
@@ -62,6 +64,12 @@ impl Disk {
 
     pub(super) fn disarm(&self) {
         self.faults.budget.store(-1, Ordering::SeqCst);
+    }
+
+    /// From now on files may grow by this much in all. What they have already can be written over, but for the object
+    /// store: redb sets the length of its file before it needs it, so that any write to it may need space.
+    pub(super) fn limit(&self, bytes: i64) {
+        self.faults.space.store(bytes, Ordering::SeqCst);
     }
 
     /// What another process would find that comes after a kill at this moment. It never fails.
@@ -105,6 +113,17 @@ impl Faults {
         if self.fails(true) { Err(io::Error::other("the disk does not answer")) } else { Ok(()) }
     }
 
+    /// Takes the space for a file that changes its length; gives it back for one that shrinks.
+    fn resize(&self, from: usize, to: usize) -> io::Result<()> {
+        let growth = i64::try_from(to).unwrap() - i64::try_from(from).unwrap();
+        let take = |space: i64| match space {
+            0.. => (growth <= space).then_some(space - growth),
+            unlimited => Some(unlimited),
+        };
+        let taken = self.space.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
+        taken.map(drop).map_err(|_| io::ErrorKind::StorageFull.into())
+    }
+
     fn write(&self, change: impl FnOnce()) -> io::Result<()> {
         let fails = self.fails(false);
         if !fails || self.lies.load(Ordering::SeqCst) {
@@ -118,19 +137,27 @@ impl Files for Disk {
     fn existing(&self, path: &Path) -> Result<Option<Medium>, DatabaseError> {
         self.faults.read()?;
         let file = self.files.lock().unwrap().get(path).cloned();
-        Ok(file.map(|bytes| -> Medium { Arc::new(Handle { bytes, faults: Arc::clone(&self.faults) }) }))
+        Ok(file.map(|bytes| self.handle(path, bytes)))
     }
 
     fn create(&self, path: &Path) -> Result<Medium, DatabaseError> {
         self.faults.read()?;
         let bytes = Arc::clone(self.files.lock().unwrap().entry(path.to_owned()).or_default());
-        Ok(Arc::new(Handle { bytes, faults: Arc::clone(&self.faults) }))
+        Ok(self.handle(path, bytes))
+    }
+}
+
+impl Disk {
+    fn handle(&self, path: &Path, bytes: Bytes) -> Medium {
+        let sparse = path.extension().is_some_and(|extension| extension == "redb");
+        Arc::new(Handle { bytes, sparse, faults: Arc::clone(&self.faults) })
     }
 }
 
 #[derive(Debug)]
 struct Handle {
     bytes: Bytes,
+    sparse: bool,
     faults: Arc<Faults>,
 }
 
@@ -150,7 +177,9 @@ impl StorageBackend for Handle {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.faults.write(|| self.bytes.lock().unwrap().resize(usize::try_from(len).unwrap(), 0))
+        let len = usize::try_from(len).unwrap();
+        self.faults.resize(self.bytes.lock().unwrap().len(), len)?;
+        self.faults.write(|| self.bytes.lock().unwrap().resize(len, 0))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -158,8 +187,13 @@ impl StorageBackend for Handle {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap();
+        let there = self.bytes.lock().unwrap().len();
+        if self.sparse && self.faults.space.load(Ordering::SeqCst) >= 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.faults.resize(there, there.max(start + data.len()))?;
         self.faults.write(|| {
-            let start = usize::try_from(offset).unwrap();
             let mut bytes = self.bytes.lock().unwrap();
             let length = bytes.len().max(start + data.len());
             bytes.resize(length, 0);

@@ -114,6 +114,8 @@ impl Store {
     }
 
     /// Writes objects, whatever is there, in one commit, before the store is in use. Blocks as long as the backend does.
+    /// Where the disk is full it does without them: a server that starts shows what there is, and lets it be deleted. The
+    /// next start tries again.
     pub fn amend(&self, objects: Vec<(Key, Value)>) -> Result<(), BackendError> {
         if objects.is_empty() {
             return Ok(());
@@ -125,7 +127,20 @@ impl Store {
             events.extend(ready.and_then(|ready| state.decide(&key, &ready)).map(Arc::new));
         }
         let writes: Vec<_> = events.iter().map(|event| write_of(event)).collect();
-        self.shared.backend.commit(&writes)?;
+        let full = |error: &BackendError| matches!(error, BackendError::Full { .. });
+        let done = self.shared.backend.commit(&writes);
+        let done = match done {
+            Err(error) if full(&error) => self.shared.backend.commit_from_reserve(&writes),
+            other => other,
+        };
+        match done {
+            Err(error) if full(&error) => {
+                let keys: Vec<&str> = writes.iter().map(|write| write.key.as_str()).collect();
+                tracing::warn!(%error, ?keys, "objects of the server could not be written; the next start tries again");
+                return Ok(());
+            }
+            other => other?,
+        }
         for event in &events {
             state.publish(event);
         }

@@ -68,19 +68,25 @@ impl std::fmt::Debug for Redb {
 
 impl Redb {
     /// Opens the file, and creates it and its directory (readable by the owner only) when they are missing. A new one, and
-    /// one of an older format, has to be [filled](Self::fill) before anything else.
+    /// one of an older format, has to be [filled](Self::fill) before anything else. redb writes to what it opens: where the
+    /// disk has no space for that, the file is opened by the first call that needs it.
     ///
     /// # Errors
     /// [`BackendError::Newer`] when a newer binary wrote it, [`BackendError::Storage`] when it cannot be opened, is
-    /// damaged, or is open in another process, [`BackendError::Full`] when a new one finds no space.
+    /// damaged, or is open in another process.
     pub(super) fn open(files: Arc<dyn Files>, path: &Path) -> Result<Self, BackendError> {
         let file = path.to_owned();
         let open =
             move || Builder::new().set_cache_size(CACHE).create_with_backend(Owned(files.create(&file)?));
         let this = Self { open: Box::new(open), path: path.to_owned(), state: Mutex::new(State::default()) };
-        this.ready(&mut this.lock())?;
-        this.compact()?;
-        Ok(this)
+        let opened = this.ready(&mut this.lock()).map(drop);
+        match opened.and_then(|()| this.compact()) {
+            Err(error @ BackendError::Full { .. }) => {
+                tracing::warn!(%error, "the object store cannot be written to; will be tried again");
+                Ok(this)
+            }
+            other => other.map(|()| this),
+        }
     }
 
     /// Writes everything anew, in one transaction.
@@ -107,11 +113,6 @@ impl Redb {
             state.database = None;
             failed(&self.path, &error)
         })
-    }
-
-    /// Notes in the file that this binary writes to it, with all that belongs to it.
-    pub(super) fn sign(&self) -> Result<(), BackendError> {
-        self.write(&[])
     }
 
     /// One transaction, which this binary signs if it is its first.
@@ -223,8 +224,12 @@ pub(super) fn damaged(path: &Path, what: impl Into<String>) -> BackendError {
 }
 
 pub(super) fn failed(path: &Path, error: &(dyn std::error::Error + 'static)) -> BackendError {
-    let text = format!("{}: {error}", path.display());
-    if is_full(error) { BackendError::Full(text) } else { BackendError::Storage(text) }
+    if !is_full(error) {
+        return BackendError::Storage(format!("{}: {error}", path.display()));
+    }
+    let directory = path.parent().unwrap_or(path).display().to_string();
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    BackendError::Full { directory, what: format!("{file}: {error}") }
 }
 
 /// Whether there was no space, however deep the layers above have buried it.

@@ -54,6 +54,11 @@ pub(super) struct Decided {
 }
 
 impl Decided {
+    /// Whether this write leads to less: its object goes, or waits only for its finalizers and its grace period.
+    fn lets_go(&self) -> bool {
+        self.event.kind == EventKind::Deleted || self.event.object.deleting
+    }
+
     pub(super) fn write(&self) -> Write {
         write_of(&self.event)
     }
@@ -158,10 +163,14 @@ impl State {
 
     /// Puts a decided write where later decisions see it, to wait for its commit.
     pub(super) fn enqueue(&mut self, decided: Decided) {
+        self.remember(&decided);
+        self.queue.push(decided);
+    }
+
+    fn remember(&mut self, decided: &Decided) {
         let object = &decided.event.object;
         let pending = (decided.event.kind != EventKind::Deleted).then(|| Arc::clone(object));
         self.head.insert(object.key.clone(), (object.revision, pending));
-        self.queue.push(decided);
     }
 
     /// Makes a durable event visible to readers and watchers.
@@ -193,6 +202,21 @@ impl State {
     pub(super) fn roll_back(&mut self) -> Vec<Decided> {
         self.head.clear();
         std::mem::take(&mut self.queue)
+    }
+
+    /// Forgets every write that is not durable, but for those that let an object go which nothing else in the queue
+    /// touches: they were decided on what is durable. Returns those, and the others.
+    pub(super) fn keep_deletions(&mut self, batch: Vec<Decided>) -> (Vec<Decided>, Vec<Decided>) {
+        let all: Vec<Decided> = batch.into_iter().chain(self.roll_back()).collect();
+        let mut writes: HashMap<Key, u32> = HashMap::with_capacity(all.len());
+        for decided in &all {
+            *writes.entry(decided.event.object.key.clone()).or_default() += 1;
+        }
+        let alone = |key: &Key| writes.get(key) == Some(&1);
+        let (going, refused): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|decided| decided.lets_go() && alone(&decided.event.object.key));
+        going.iter().for_each(|decided| self.remember(decided));
+        (going, refused)
     }
 
     pub(super) fn ended(&self) {

@@ -25,6 +25,7 @@ struct Inner {
     objects: Mutex<Contents>,
     batches: Mutex<Vec<usize>>,
     fails: AtomicBool,
+    full: AtomicBool,
     panics: AtomicBool,
     held: Mutex<bool>,
     released: Condvar,
@@ -33,6 +34,11 @@ struct Inner {
 impl Disk {
     fn fail(&self, on: bool) {
         self.0.fails.store(on, Ordering::SeqCst);
+    }
+
+    /// Full but for what leads to less.
+    fn fill(&self, on: bool) {
+        self.0.full.store(on, Ordering::SeqCst);
     }
 
     fn panic(&self, on: bool) {
@@ -66,6 +72,25 @@ impl Backend for Disk {
         if self.0.fails.load(Ordering::SeqCst) {
             return Err(BackendError::Storage("the disk is full".into()));
         }
+        if self.0.full.load(Ordering::SeqCst) {
+            return Err(BackendError::Full { directory: "/data".into(), what: "no space".into() });
+        }
+        self.keep(batch);
+        Ok(())
+    }
+
+    fn commit_from_reserve(&self, batch: &[Write]) -> Result<(), BackendError> {
+        self.keep(batch);
+        Ok(())
+    }
+
+    fn blocks(&self) -> bool {
+        true
+    }
+}
+
+impl Disk {
+    fn keep(&self, batch: &[Write]) {
         let mut guard = self.0.objects.lock().unwrap();
         for write in batch {
             assert!(write.revision > guard.0, "revisions go up");
@@ -76,11 +101,6 @@ impl Backend for Disk {
             };
         }
         self.0.batches.lock().unwrap().push(batch.len());
-        Ok(())
-    }
-
-    fn blocks(&self) -> bool {
-        true
     }
 }
 
@@ -119,6 +139,54 @@ async fn a_failed_commit_is_answered_and_forgotten() {
     let b = api.ok("POST", MAPS, map("b")).await;
     assert!(rv(&b) > rv(&made));
     assert_eq!(watch.next().await.unwrap()["object"], b);
+}
+
+/// A delete must not fail because it shared a commit with a create.
+#[tokio::test]
+async fn a_full_disk_takes_deletions_and_nothing_else() {
+    let disk = Disk::default();
+    let api = Arc::new(open(&disk));
+    for name in ["a", "b", "c"] {
+        api.ok("POST", MAPS, map(name)).await;
+    }
+    api.ok("MERGE", &format!("{MAPS}/b"), json!({"metadata": {"finalizers": ["example.com/hold"]}})).await;
+    disk.hold(true);
+    let call = |verb: &'static str, path: String, body: Value| {
+        let api = Arc::clone(&api);
+        tokio::spawn(async move { api.call(verb, &path, body).await })
+    };
+    let create = call("POST", MAPS.to_owned(), map("d"));
+    decided(&api, "d").await;
+    // They wait together for the next commit.
+    let deletes = ["a", "b"].map(|name| call("DELETE", format!("{MAPS}/{name}"), NULL));
+    let patch = call("MERGE", format!("{MAPS}/c"), json!({"data": {"k": "v"}}));
+    while api.call("POST", &format!("{MAPS}?dryRun=All"), map("a")).await.code != 201 {
+        tokio::task::yield_now().await;
+    }
+    disk.fill(true);
+    disk.hold(false);
+    for refused in [create, patch] {
+        let reply = refused.await.unwrap();
+        assert_eq!((reply.code, &reply.json()["reason"]), (507, &json!("InsufficientStorage")));
+        assert!(reply.text.contains("the data directory /data is full (no space)"), "{}", reply.text);
+    }
+    for delete in deletes {
+        assert_eq!(delete.await.unwrap().code, 200);
+    }
+    // What only waits for its finalizers may go on its way.
+    api.ok("MERGE", &format!("{MAPS}/b"), json!({"metadata": {"finalizers": null}})).await;
+    for (name, code) in [("a", 404), ("b", 404), ("c", 200), ("d", 404)] {
+        assert_eq!(api.code("GET", &format!("{MAPS}/{name}")).await, code, "{name}");
+    }
+    // A server that starts now has nothing to write, or does without.
+    let Ok(Api { server, router }) = Arc::try_unwrap(api) else { panic!("still in use") };
+    server.shutdown().await;
+    drop(router);
+    let api = open(&disk);
+    assert_eq!(api.code("GET", &format!("{MAPS}/c")).await, 200);
+    assert_eq!(api.call("POST", MAPS, map("e")).await.code, 507);
+    disk.fill(false);
+    api.ok("POST", MAPS, map("e")).await;
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ async fn child() {
     let ballast = directory.join("ballast");
     // More than fits: it takes all that is left.
     std::fs::write(&ballast, vec![1; 16 << 20]).unwrap_err();
-    let mut acknowledged = 1;
+    let mut acknowledged: usize = 1;
     let refused = loop {
         let reply = api.call("POST", MAPS, big(acknowledged)).await;
         if reply.code != 201 {
@@ -58,12 +58,20 @@ async fn child() {
         acknowledged += 1;
     };
     let status = refused.json();
-    assert_eq!((refused.code, &status["reason"]), (500, &json!("InternalError")), "{status}");
+    assert_eq!((refused.code, &status["reason"]), (507, &json!("InsufficientStorage")), "{status}");
     let message = status["message"].as_str().unwrap();
-    assert!(message.starts_with("the data directory is full ("), "{message}");
-    assert!(message.ends_with("): free some space; nothing that was acknowledged is lost"), "{message}");
+    let directory = file.parent().unwrap().display();
+    assert!(message.starts_with(&format!("the data directory {directory} is full (objects.")), "{message}");
+    assert!(message.contains("): free some space on its disk, or delete objects"), "{message}");
     // It stays so, reads go on, and so does a server that starts now.
     assert_eq!(api.call("POST", MAPS, big(acknowledged)).await.text, refused.text);
+    assert_eq!(names(&api).await, acknowledged);
+    close(api).await;
+    let api = open();
+    assert_eq!(names(&api).await, acknowledged);
+    // Deletions have space of their own, and survive.
+    acknowledged -= 1;
+    api.ok("DELETE", &format!("{MAPS}/m{acknowledged:04}"), Value::Null).await;
     assert_eq!(names(&api).await, acknowledged);
     close(api).await;
     let api = open();

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use serde_json::{Map, Value};
 
 use super::cluster::{Cluster, Reach, code};
 use super::fields::{name, text};
 use super::merge;
+use super::refused;
 use super::resource::Resource;
 use crate::check::{Errors, check};
 use crate::manifests::{self, Manifest};
@@ -26,6 +27,8 @@ pub(crate) struct Args {
 
 /// An object that is ready to be sent.
 struct Ready {
+    /// Where it stands, for messages.
+    origin: String,
     resource: Resource,
     namespace: String,
     object: Value,
@@ -82,11 +85,11 @@ async fn place(cluster: &Cluster, manifest: &Manifest) -> anyhow::Result<Result<
         Ok(resource) => (resource, text(&manifest.object, "/metadata/namespace").to_owned()),
         Err(error) => return Ok(Err(error)),
     };
-    let mut object = manifest.object.clone();
+    let (origin, mut object) = (manifest.origin.clone(), manifest.object.clone());
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     let (Some(metadata), true) = (metadata, resource.namespaced) else {
         return Ok(if said.is_empty() {
-            Ok(Ready { resource, namespace: String::new(), object })
+            Ok(Ready { origin, resource, namespace: String::new(), object })
         } else {
             Err(format!("metadata.namespace: Forbidden: a {} is in no namespace: take it out", resource.kind))
         });
@@ -99,7 +102,7 @@ async fn place(cluster: &Cluster, manifest: &Manifest) -> anyhow::Result<Result<
     }
     let namespace = if said.is_empty() { wanted.clone() } else { said };
     metadata.insert("namespace".into(), namespace.as_str().into());
-    Ok(Ok(Ready { resource, namespace, object }))
+    Ok(Ok(Ready { origin, resource, namespace, object }))
 }
 
 /// The resource of a manifest, or what the server knows instead.
@@ -125,8 +128,15 @@ pub(crate) async fn resource(cluster: &Cluster, object: &Value) -> anyhow::Resul
     }))
 }
 
+fn refused(cluster: &Cluster, error: kube::Error, origin: &str) -> anyhow::Error {
+    match refused::advice(&error, origin) {
+        Some(advice) => anyhow!("{}: {advice}", cluster.explain(error)),
+        None => cluster.explain(error),
+    }
+}
+
 async fn apply(cluster: &Cluster, ready: &Ready) -> anyhow::Result<&'static str> {
-    let Ready { resource, namespace, object } = ready;
+    let Ready { origin, resource, namespace, object } = ready;
     let modified = merge::with_note(object);
     let path = resource.object(namespace, name(object));
     for _ in 0..3 {
@@ -135,7 +145,7 @@ async fn apply(cluster: &Cluster, ready: &Ready) -> anyhow::Result<&'static str>
                 Ok(_) => return Ok("created"),
                 // Somebody was quicker: then it is a change.
                 Err(error) if code(&error) == 409 => continue,
-                Err(error) => return Err(cluster.explain(error)),
+                Err(error) => return Err(refused(cluster, error, origin)),
             }
         };
         let original = merge::last_applied(&current);
@@ -152,7 +162,7 @@ async fn apply(cluster: &Cluster, ready: &Ready) -> anyhow::Result<&'static str>
             Ok(_) => return Ok("configured"),
             // It went between the look and the patch.
             Err(error) if code(&error) == 404 => {}
-            Err(error) => return Err(cluster.explain(error)),
+            Err(error) => return Err(refused(cluster, error, origin)),
         }
     }
     bail!("it comes and goes: somebody else creates and deletes it at the same time")

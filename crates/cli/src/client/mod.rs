@@ -14,6 +14,7 @@ mod logs;
 mod merge;
 mod pages;
 mod pods;
+mod refused;
 mod resource;
 mod scale;
 mod suspend;

@@ -15,8 +15,12 @@ struct Small(PathBuf);
 impl Small {
     /// Nothing where mounts are not permitted.
     fn mount(at: &Path) -> Option<Self> {
+        Self::mount_of(at, "size=8m")
+    }
+
+    fn mount_of(at: &Path, size: &str) -> Option<Self> {
         fs::create_dir(at).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(at).output();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(at).output();
         let permitted = mounted.is_ok_and(|output| output.status.success());
         permitted.then(|| Self(at.to_owned()))
     }
@@ -24,6 +28,13 @@ impl Small {
     fn fill(&self) {
         let mut file = fs::File::create(self.0.join("fill")).unwrap();
         while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    /// The same, but this many bytes stay free.
+    fn fill_but(&self, free: u64) {
+        self.fill();
+        let file = fs::OpenOptions::new().write(true).open(self.0.join("fill")).unwrap();
+        file.set_len(file.metadata().unwrap().len().saturating_sub(free)).unwrap();
     }
 
     fn free(&self) {
@@ -34,6 +45,28 @@ impl Small {
 impl Drop for Small {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+/// Whether the directory is there already or not.
+#[test]
+fn a_read_only_data_directory_is_named_with_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount(&home.path().join("small")) else {
+        println!("SKIPPED: no file system can be mounted here");
+        return;
+    };
+    fs::create_dir(small.0.join("there")).unwrap();
+    let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(&small.0).status();
+    assert!(remounted.unwrap().success());
+    for name in ["there", "not-there/yet"] {
+        let dir = small.0.join(name);
+        let output =
+            trainyard(home.path()).args(["up", "--port", "0", "--data-dir"]).arg(&dir).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(!output.status.success());
+        assert!(said.contains(&format!("the data directory {} is read-only", dir.display())), "{said}");
+        assert!(said.contains("--data-dir") && !said.contains("os error"), "{said}");
     }
 }
 
@@ -78,6 +111,85 @@ async fn up_starts_on_a_full_disk() {
     assert!(child.wait().unwrap().success());
 }
 
+/// A job that only fills the disk.
+fn ballast(name: &str) -> kube::api::DynamicObject {
+    let mut next = job(name, 0, "true");
+    next["metadata"]["annotations"] = json!({ "ballast": "x".repeat(20_000) });
+    next["spec"]["runPolicy"] = json!({ "suspend": true });
+    serde_json::from_value(next).unwrap()
+}
+
+/// Many clients write until one of them is refused. Returns what was answered.
+async fn write_until_full(client: &kube::Client) -> Vec<String> {
+    let writer = |number: usize| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let mut answered = Vec::new();
+            for next in 0.. {
+                let name = format!("w{number}-{next}");
+                match jobs(&client).create(&Default::default(), &ballast(&name)).await {
+                    Ok(_) => answered.push(name),
+                    Err(error) => {
+                        assert!(error.to_string().contains("is full (objects."), "{error}");
+                        break;
+                    }
+                }
+            }
+            answered
+        })
+    };
+    let writers: Vec<_> = (0..100).map(writer).collect();
+    let mut answered = Vec::new();
+    for writer in writers {
+        answered.extend(writer.await.unwrap());
+    }
+    answered
+}
+
+/// At another port, so that there is something to write; after a kill, so that there is something to put in order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn up_starts_after_a_kill_on_a_full_disk_and_lets_objects_be_deleted() {
+    let home = tempfile::tempdir().unwrap();
+    let Some(small) = Small::mount_of(&home.path().join("small"), "size=24m") else {
+        println!("SKIPPED: no file system can be mounted here, so none can be filled");
+        return;
+    };
+    // Its messages go beside the data directory, and must not take part in this.
+    fs::create_dir(home.path().join("here")).unwrap();
+    std::os::unix::fs::symlink(&small.0, home.path().join("here/data")).unwrap();
+    let mut up = Up::start(&home.path().join("here/data"), &[]).await;
+    small.fill_but(2 << 20);
+    let answered = write_until_full(&up.client().await).await;
+    assert!(!answered.is_empty());
+    let rest = fs::File::create(small.0.join("rest")).unwrap();
+    while (&rest).write_all(&[0; 4096]).is_ok() {}
+    for round in 0..2 {
+        up.kill();
+        up.again_without_space().await;
+        let client = up.client().await;
+        for name in answered.iter().skip(round) {
+            assert!(jobs(&client).get_opt(name).await.unwrap().is_some(), "{name} was answered and is lost");
+        }
+        let refusal =
+            jobs(&client).create(&Default::default(), &ballast("more")).await.unwrap_err().to_string();
+        assert!(refusal.contains(&format!("{} is full", small.0.display())), "{refusal}");
+        assert!(refusal.contains("free some space"), "{refusal}");
+        let name = answered.get(round).unwrap();
+        jobs(&client).delete(name, &Default::default()).await.unwrap();
+        eventually("it is gone", async || jobs(&client).get_opt(name).await.unwrap().is_none()).await;
+    }
+    small.free();
+    let client = up.client().await;
+    eventually("it takes writes again", async || {
+        jobs(&client).create(&Default::default(), &ballast("more")).await.is_ok()
+    })
+    .await;
+    up.kill();
+    up.again().await;
+    let found = jobs(&up.client().await).list(&Default::default()).await.unwrap().items.len();
+    assert_eq!(found, answered.len() - 2 + 1);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_loses_nothing_that_was_answered() {
     let home = tempfile::tempdir().unwrap();
@@ -108,7 +220,7 @@ async fn a_full_disk_loses_nothing_that_was_answered() {
             }
         }
     }
-    assert!(refusal.contains("data directory is full") && refusal.contains("free some space"), "{refusal}");
+    assert!(refusal.contains("is full (objects.") && refusal.contains("free some space"), "{refusal}");
     // It ends while nothing can be written; its exit code has its place already.
     fs::write(&gate, "").unwrap();
     for name in &answered {

@@ -58,6 +58,12 @@ impl Up {
         self.until_ready().await;
     }
 
+    /// The same where nothing can be written: not even the kubeconfig goes before.
+    pub(crate) async fn again_without_space(&mut self) {
+        self.child = spawn_beside(&self.program, &self.dir, &self.args);
+        self.until_ready().await;
+    }
+
     /// Starts it again with `--salvage`, this once.
     pub(crate) async fn salvage(&mut self) {
         let args = [self.args.as_slice(), &["--salvage".to_owned()]].concat();
@@ -75,7 +81,7 @@ impl Up {
             if let Some(status) = self.child.try_wait().unwrap() {
                 panic!(
                     "`up` ended with {status}: {}",
-                    std::fs::read_to_string(self.dir.join("../up.err")).unwrap_or_default()
+                    std::fs::read_to_string(self.dir.parent().unwrap().join("up.err")).unwrap_or_default()
                 );
             }
             if let Some(client) = self.try_client().await
@@ -132,6 +138,10 @@ impl Drop for Up {
 fn spawn(program: &Path, dir: &Path, args: &[String]) -> Child {
     // A kubeconfig of the time before would lead to a port that is no longer there.
     let _ = std::fs::remove_file(dir.join("kubeconfig"));
+    spawn_beside(program, dir, args)
+}
+
+fn spawn_beside(program: &Path, dir: &Path, args: &[String]) -> Child {
     let errors = std::fs::File::create(dir.parent().unwrap().join("up.err")).unwrap();
     let mut command = of(program, dir.parent().unwrap());
     command.arg("up").arg("--data-dir").arg(dir).args(["--port", "0"]).args(args);

@@ -43,10 +43,20 @@ impl Authority {
                 return Self::new(pem, certificate, key, until);
             }
             tracing::info!(path = %path.display(), %until, "renewing the certificate of the authority");
+            let renewed = sign(&key, now)?;
+            return match files::write(&path, &renewed.0) {
+                // Clients know the one that is there; it is renewed when there is space.
+                Err(error) if error.is_full() => Self::new(pem, certificate, key, until),
+                result => result.and_then(|()| Self::made(&path, renewed, key)),
+            };
         }
-        let (pem, until) = sign(&key, now)?;
-        files::write(&path, &pem)?;
-        let (certificate, _) = read(&path, &pem, &key)?;
+        let made = sign(&key, now)?;
+        files::write(&path, &made.0)?;
+        Self::made(&path, made, key)
+    }
+
+    fn made(path: &Path, (pem, until): (String, Timestamp), key: KeyPair) -> Result<Self, Error> {
+        let (certificate, _) = read(path, &pem, &key)?;
         Self::new(pem, certificate, key, until)
     }
 

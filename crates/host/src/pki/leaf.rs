@@ -48,8 +48,13 @@ impl Leaf {
             }
         }
         let (key, certificate) = sign(authority, now)?;
-        files::write(&key_path, &key)?;
-        files::write(&path, &certificate)?;
+        match files::write(&key_path, &key).and_then(|()| files::write(&path, &certificate)) {
+            // It serves without being kept: the next start makes another.
+            Err(error) if error.is_full() => {
+                tracing::warn!(path = %path.display(), "the disk is full: a new certificate is not kept");
+            }
+            result => result?,
+        }
         Ok(Self {
             certificate: CertificateDer::from_pem_slice(certificate.as_bytes())
                 .map_err(|e| damaged(&path, e))?,

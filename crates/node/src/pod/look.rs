@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use serde_json::Value;
 
 use super::sight::{Health, Run, containers};
-use super::{probes, refresh};
+use super::{message, probes, refresh};
 use crate::runtime::{Exit, Instance, logs};
 use crate::shared::Shared;
 
@@ -70,9 +70,16 @@ fn instance(shared: &Shared, uid: &str, container: &Container, number: u32) -> R
     }
 }
 
+/// What we have to say comes first, then what the container said, then what it wrote last, if it asks for that.
 fn with_message(exit: Exit, dir: &std::path::Path, container: &Container) -> Exit {
+    if exit.message.is_some() {
+        return exit;
+    }
+    if let Some(message) = message::read(dir) {
+        return Exit { message: Some(message), ..exit };
+    }
     let wanted = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
-    if !wanted || exit.code == 0 || exit.message.is_some() {
+    if !wanted || exit.code == 0 {
         return exit;
     }
     let tail = logs::tail_bytes(dir, MESSAGE_LINES, MESSAGE_BYTES);

@@ -1,6 +1,7 @@
 //! One pod on this machine: looked at, decided about, worked on, until it is over.
 
 mod look;
+mod message;
 mod object;
 mod probes;
 mod refresh;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use nix::unistd::geteuid;
 
+use super::message;
 use super::sight::{Refusal, containers, grace};
 use super::status::PORT_TAKEN;
 use super::step::Start;
@@ -16,7 +17,7 @@ use crate::env::{self, ConfigError};
 use crate::fetch::{Tokens, bind_claims, fetch};
 use crate::files::{Lane, NoAnswer};
 use crate::options::{Surroundings, clean_env};
-use crate::runtime::{self, ContainerSpec, Limits, Mount, Orphan};
+use crate::runtime::{self, ContainerSpec, Limits, Mount, Orphan, Runtime};
 use crate::schedule::gpus_of_container;
 use crate::shared::Shared;
 use crate::sources::Fetched;
@@ -65,9 +66,19 @@ fn is_free(port: u16) -> bool {
 pub(crate) fn note_what_is_not_honoured(shared: &Shared, pod: &Pod) {
     let mut notes = unsupported::not_honoured(pod);
     notes.extend(limits_not_kept(pod));
+    notes.extend(messages_not_read(pod, &shared.runtime));
     if !notes.is_empty() {
         shared.events.normal(pod, "NotHonoured", &notes.join("; "), shared.options.now());
     }
+}
+
+/// Places for termination messages that this machine cannot show to containers.
+pub(crate) fn messages_not_read(pod: &Pod, runtime: &Runtime) -> Option<String> {
+    if !containers(pod).any(|(_, container)| message::is_chosen(container)) {
+        return None;
+    }
+    let why = runtime.can_mount().err()?;
+    Some(format!("terminationMessagePath: no message is read, because nothing can be mounted there: {why}"))
 }
 
 /// Limits of the pod that this machine cannot keep.
@@ -163,7 +174,10 @@ fn prepare(
     tenant: Option<&Tenant>,
 ) -> Result<ContainerSpec, Refusal> {
     shared.disk.admit(pod, shared.options.now()).map_err(no_directory)?;
-    let spec = spec(shared, pod, uid, container, sources, tenant)?;
+    let mut spec = spec(shared, pod, uid, container, sources, tenant)?;
+    let run = shared.disk.run(uid, &container.name, wanted.number);
+    let can_mount = || shared.runtime.can_mount().is_ok();
+    message::provide(&mut spec, container, &run, geteuid().is_root(), can_mount);
     shared.disk.set_level(uid, &container.name, wanted.number, wanted.level).map_err(no_directory)?;
     Ok(spec)
 }

@@ -31,6 +31,8 @@ pub(crate) const STDIN_OVER: &str = "stdin.over";
 pub(crate) const WINDOW: &str = "window";
 /// The control groups the container is in, one path a line.
 pub(crate) const CGROUPS: &str = "cgroups";
+/// What the container says about its end, where it looks for such a file.
+pub(crate) const MESSAGE: &str = "termination-log";
 /// Where a container's mounts are prepared; holds something only inside the container's own mount namespace.
 pub(crate) const STAGE: &str = "mnt";
 
@@ -109,7 +111,7 @@ pub(crate) fn read_marked_spec(dir: &Path) -> io::Result<ContainerSpec> {
 
 /// Removes from a run that has ended what only a running container needs.
 pub(crate) fn tidy(dir: &Path) -> io::Result<()> {
-    let needless = [SPEC, LOCK, STOP, STDIN, STDIN_OVER, WINDOW, CGROUPS];
+    let needless = [SPEC, LOCK, STOP, STDIN, STDIN_OVER, WINDOW, CGROUPS, MESSAGE];
     let removed = needless.iter().map(|name| fs::remove_file(dir.join(name)));
     removed.chain([fs::remove_dir(dir.join(STAGE))]).try_for_each(|removed| match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

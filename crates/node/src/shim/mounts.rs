@@ -15,7 +15,7 @@ use super::mirror::{Tree, bind};
 use super::open::open;
 use super::person::Person;
 use super::program::text;
-use crate::runtime::files::STAGE;
+use crate::runtime::files::{MESSAGE, STAGE};
 use crate::runtime::{ContainerSpec, Mount};
 use crate::users::RUN;
 
@@ -24,12 +24,18 @@ const NOTHING: Option<&str> = None;
 /// Makes the mounts in a namespace of their own, if there is one to make: a path that is mounted onto itself, and may be
 /// written to, needs none.
 pub(super) fn enter(dir: &Path, spec: &ContainerSpec) -> Result<(), String> {
-    let mounts = &spec.mounts;
-    if mounts.iter().all(|mount| mount.source == mount.target && !mount.read_only) {
-        return Ok(());
-    }
+    let needed = |mount: &&Mount| mount.source != mount.target || mount.read_only;
+    let Some(first) = spec.mounts.iter().find(needed) else { return Ok(()) };
+    let message = dir.join(MESSAGE);
+    let others = spec.mounts.iter().filter(needed).any(|mount| mount.source != message);
+    // A container that asked for no volume keeps the machine's file system, later mounts included.
+    let (mounts, later) = if others {
+        (spec.mounts.as_slice(), MsFlags::MS_PRIVATE)
+    } else {
+        (std::slice::from_ref(first), MsFlags::MS_SLAVE)
+    };
     make_anchor(mounts);
-    isolate()?;
+    isolate(later)?;
     let stage = dir.join(STAGE);
     prepare(&stage).map_err(|error| format!("`{}` cannot be used for mounts: {error}", stage.display()))?;
     // The sources first: a mount may hide the source of another.
@@ -66,13 +72,14 @@ fn make_anchor(mounts: &[Mount]) {
 
 /// Whether mounts can be made here at all; leaves nothing, since the process that asks ends.
 pub(super) fn probe() -> Result<(), String> {
-    isolate()?;
+    isolate(MsFlags::MS_PRIVATE)?;
     mount(Some("tmpfs"), "/tmp", Some("tmpfs"), MsFlags::empty(), NOTHING)
         .map_err(|error| format!("this machine permits no mounts: {}", text(error)))
 }
 
-/// A mount namespace: root just takes one, others need a user namespace around it, in which they stay who they are.
-fn isolate() -> Result<(), String> {
+/// A mount namespace: root just takes one, others need a user namespace around it, in which they stay who they are. `later`
+/// says what becomes of mounts that are made outside afterwards; none inside is seen outside.
+fn isolate(later: MsFlags) -> Result<(), String> {
     let (user, group) = (geteuid(), getegid());
     let refused = |error: Errno| {
         let hint = "run as root, or permit user namespaces";
@@ -90,7 +97,7 @@ fn isolate() -> Result<(), String> {
         map("uid_map", format!("{user} {user} 1"))?;
         map("gid_map", format!("{group} {group} 1"))?;
     }
-    mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NOTHING).map_err(refused)
+    mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | later, NOTHING).map_err(refused)
 }
 
 fn prepare(stage: &Path) -> io::Result<()> {

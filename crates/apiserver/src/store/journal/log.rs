@@ -1,6 +1,7 @@
 //! One file of the journal: batches in the order in which they were answered.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -25,10 +26,47 @@ pub(super) const START: u64 = 64;
 pub(super) struct Log {
     pub(super) path: PathBuf,
     file: Medium,
+    room: Room,
     /// Where the next record belongs.
     end: u64,
-    /// A batch that failed may be in the file all the same, behind the end.
-    tainted: bool,
+    /// Up to here the file has its space on the disk, whatever else fills that.
+    held: u64,
+    /// A batch that failed may be in the file all the same, at this place.
+    tainted: Option<Range<u64>>,
+}
+
+/// How much space a log has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// A log of this size is put into the object store.
+    pub(super) long: u64,
+}
+
+impl Room {
+    /// What only deletions may use. A pod costs a few versions on its way out, some ten kilobytes: this is enough for
+    /// dozens, and with them go their files.
+    fn reserve(self) -> u64 {
+        self.long
+    }
+
+    /// What a log has from its beginning on, full disk or not.
+    fn usual(self) -> u64 {
+        START.saturating_add(self.long).saturating_add(self.reserve())
+    }
+
+    /// A log that has to grow does so by this much, and not with every record.
+    fn step(self) -> u64 {
+        (self.long / 4).max(1)
+    }
+}
+
+/// Which space a record may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Space {
+    /// All but the reserve.
+    Usual,
+    /// The reserve, too.
+    Reserve,
 }
 
 /// What a log holds.
@@ -78,27 +116,38 @@ fn sealed(identity: &Identity, log: &[u8]) -> Option<u64> {
 
 impl Log {
     /// Opens a log that was read before; the next record belongs at this place.
-    pub(super) fn open(files: &dyn Files, path: &Path, end: u64) -> Result<Self, BackendError> {
+    pub(super) fn open(files: &dyn Files, path: &Path, room: Room, end: u64) -> Result<Self, BackendError> {
+        let mut log = Self::unprepared(files, path, room, end)?;
+        // Of a release before, or of a disk that was full. What is there can be read and gone on with all the same.
+        if let Err(error) = log.hold(room.usual()) {
+            tracing::warn!(%error, path = %path.display(), "no space can be set aside for deletions");
+        }
+        Ok(log)
+    }
+
+    fn unprepared(files: &dyn Files, path: &Path, room: Room, end: u64) -> Result<Self, BackendError> {
         let file = files.create(path).map_err(|error| failed(path, &error))?;
-        Ok(Self { path: path.to_owned(), file, end: end.max(START), tainted: false })
+        // Logs are never sparse: they grow by being written to.
+        let held = file.len().map_err(|error| failed(path, &error))?;
+        Ok(Self { path: path.to_owned(), file, room, end: end.max(START), held, tainted: None })
     }
 
     /// Makes a log, with nothing in it, whatever the file held.
     pub(super) fn create(
         files: &dyn Files,
         path: &Path,
+        room: Room,
         identity: &Identity,
         answered: u64,
     ) -> Result<Self, BackendError> {
-        let mut log = Self::open(files, path, START)?;
+        let mut log = Self::unprepared(files, path, room, START)?;
         let mut title = Vec::with_capacity(TITLE);
         title.extend_from_slice(MAGIC);
         title.extend_from_slice(identity.bytes());
         title.extend_from_slice(&sum(&[MAGIC, identity.bytes()]));
         let written = log
-            .file
-            .set_len(0)
-            .and_then(|()| log.file.set_len(START))
+            .cut(0)
+            .and_then(|()| log.hold(room.usual()))
             .and_then(|()| log.file.write(0, &title))
             .and_then(|()| log.seal(identity, answered))
             .and_then(|()| log.file.sync_data());
@@ -112,30 +161,34 @@ impl Log {
 
     /// Begins anew: nothing in the file is needed any more. One that grew far beyond its usual length, because the object
     /// store took nothing for a while, gives its space back.
-    pub(super) fn restart(&mut self, usual: u64) {
-        if self.end > usual.saturating_mul(4)
-            && let Err(error) = self.file.set_len(START)
+    pub(super) fn restart(&mut self) {
+        let usual = self.room.usual();
+        if self.held > usual.saturating_mul(2)
+            && let Err(error) = self.cut(usual)
         {
             tracing::warn!(%error, path = %self.path.display(), "cannot give the space of a long journal back");
         }
         self.end = START;
     }
 
-    /// Makes a record durable.
-    pub(super) fn append(&mut self, record: &[u8]) -> io::Result<()> {
-        if self.tainted {
+    /// Makes a record durable. Nothing is written where it would find no space.
+    pub(super) fn append(&mut self, record: &[u8], space: Space) -> io::Result<()> {
+        if self.tainted.is_some() {
             self.blank()?;
         }
+        let end = self.end.saturating_add(record.len() as u64);
+        let kept = if space == Space::Usual { self.room.reserve() } else { 0 };
+        self.hold(end.saturating_add(kept))?;
         let written = self.file.write(self.end, record).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
             // It may be there, in whole or in part, and whoever waits for it is told that it is not.
-            self.tainted = true;
+            self.tainted = Some(self.end..end);
             if let Err(again) = self.blank() {
                 tracing::warn!(error = %again, "cannot take back a failed write of the journal; will retry");
             }
             return Err(error);
         }
-        self.end += record.len() as u64;
+        self.end = end;
         Ok(())
     }
 
@@ -154,14 +207,52 @@ impl Log {
     #[cfg(test)]
     pub(super) fn taint(&mut self, record: &[u8]) {
         self.file.write(self.end, record).unwrap();
-        self.tainted = true;
+        self.tainted = Some(self.end..self.end + record.len() as u64);
     }
 
-    /// Makes sure that nothing behind the end can be taken for a record.
+    /// Sees to it that the file has space up to here. Zeros are written: a length that was only set has none.
+    fn hold(&mut self, length: u64) -> io::Result<()> {
+        if length <= self.held {
+            return Ok(());
+        }
+        let length = length.max(self.held.saturating_add(self.room.step()));
+        let written = self.zero(self.held..length);
+        if written.is_err() {
+            // A part of it would be of no use here, and others may need it.
+            let _ = self.file.set_len(self.held);
+            return written;
+        }
+        self.held = length;
+        Ok(())
+    }
+
+    fn zero(&self, range: Range<u64>) -> io::Result<()> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        let mut at = range.start;
+        while at < range.end {
+            let piece = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(ZEROS.len());
+            self.file.write(at, ZEROS.get(..piece).unwrap_or(&ZEROS))?;
+            at = at.saturating_add(piece as u64);
+        }
+        Ok(())
+    }
+
+    /// Cuts the file off here.
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)?;
+        self.held = length;
+        Ok(())
+    }
+
+    /// Makes sure that a record that failed cannot be taken for one. It is written over, because the file must keep its
+    /// space; where even that fails, the file is cut off.
     fn blank(&mut self) -> io::Result<()> {
-        self.file.set_len(self.end)?;
-        self.file.sync_data()?;
-        self.tainted = false;
+        let Some(range) = self.tainted.clone() else { return Ok(()) };
+        if self.zero(range).and_then(|()| self.file.sync_data()).is_err() {
+            self.cut(self.end)?;
+            self.file.sync_data()?;
+        }
+        self.tainted = None;
         Ok(())
     }
 }

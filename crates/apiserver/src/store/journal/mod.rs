@@ -10,6 +10,8 @@ pub(super) mod batch;
 mod chain;
 #[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod full;
 mod log;
 mod old;
 mod opening;
@@ -27,7 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use self::log::Log;
+use self::log::{Log, Room, Space};
 use self::opening::{JournalStart, Start, merged};
 pub use self::salvage::{Salvaged, restore, salvage};
 use super::backend::{Backend, BackendError, Loaded, Write};
@@ -53,8 +55,7 @@ pub struct Journal {
 struct Shared {
     store: Redb,
     identity: Identity,
-    /// A log of this size is put into the object store.
-    long: u64,
+    room: Room,
     state: Mutex<State>,
     /// Rung when there is something for the mover, or the end has come.
     bell: Condvar,
@@ -68,8 +69,6 @@ struct State {
     fresh: Vec<Write>,
     /// What is being put into the object store. The other log is needed until that is done.
     moving: Arc<Vec<Write>>,
-    /// Whether the object store says that a journal belongs to it.
-    signed: bool,
     ending: bool,
     /// The last revision that was answered.
     reached: u64,
@@ -95,27 +94,29 @@ impl Journal {
     /// # Errors
     /// [`BackendError::Newer`] when a newer binary wrote it, [`BackendError::Damaged`] when something that was written is
     /// not there, [`BackendError::Storage`] when it or its journal cannot be opened, or is open in another process,
-    /// [`BackendError::Full`] when a new one finds no space.
+    /// [`BackendError::Full`] when a new one finds no space, or one of an older layout. Otherwise a full disk is no reason:
+    /// all that was answered is there, and the journal has space for deletions.
     pub fn open(path: &Path) -> Result<Self, BackendError> {
         Self::with(Arc::new(Machine), path, LONG)
     }
 
     fn with(files: Arc<dyn Files>, path: &Path, long: u64) -> Result<Self, BackendError> {
+        let room = Room { long };
         let start = opening::look(&*files, path)?.start(path)?;
         if start.unborn {
             let file = files.create(path).map_err(|error| failed(path, &error))?;
             file.set_len(0).map_err(|error| failed(path, &error))?;
         }
         let store = Redb::open(Arc::clone(&files), path)?;
-        let (identity, state) = prepare(&*files, path, &store, start)?;
+        let (identity, state) = prepare(&*files, path, room, &store, start)?;
         let shared =
-            Arc::new(Shared { store, identity, long, state: Mutex::new(state), bell: Condvar::new() });
+            Arc::new(Shared { store, identity, room, state: Mutex::new(state), bell: Condvar::new() });
         // The disk may be full: then all of this stays where it is, and is tried again.
         if !shared.lock().moving.is_empty() {
             shared.try_move();
         }
         if shared.lock().moving.is_empty() {
-            shared.lock().logs.iter_mut().for_each(|log| log.restart(long));
+            shared.lock().logs.iter_mut().for_each(Log::restart);
         }
         let mover = {
             let shared = Arc::clone(&shared);
@@ -130,6 +131,7 @@ impl Journal {
 fn prepare(
     files: &dyn Files,
     path: &Path,
+    room: Room,
     store: &Redb,
     start: Start,
 ) -> Result<(Identity, State), BackendError> {
@@ -141,7 +143,7 @@ fn prepare(
                 let objects = loaded.objects.iter().map(|(key, revision, json)| (&**key, *revision, &**json));
                 store.fill(identity, loaded.revision, objects)?;
             }
-            let make = |path: &PathBuf| Log::create(files, path, &identity, loaded.revision);
+            let make = |path: &PathBuf| Log::create(files, path, room, &identity, loaded.revision);
             let [first, second] = paths.each_ref().map(make);
             let logs = [first?, second?];
             store.set_journaled()?;
@@ -149,7 +151,7 @@ fn prepare(
         }
         JournalStart::Use { writes, ends: [first, second], active } => {
             let [a, b] = &paths;
-            ([Log::open(files, a, first)?, Log::open(files, b, second)?], active, writes)
+            ([Log::open(files, a, room, first)?, Log::open(files, b, room, second)?], active, writes)
         }
     };
     let state = State {
@@ -157,13 +159,22 @@ fn prepare(
         active,
         fresh: Vec::new(),
         moving: Arc::new(writes),
-        signed: false,
         ending: false,
         reached: loaded.revision,
         loaded: Some(loaded),
         buffer: Vec::new(),
     };
     Ok((identity, state))
+}
+
+impl State {
+    /// The next try takes what came since: of an object that was deleted meanwhile nothing has to be stored.
+    fn gather(&mut self) {
+        if !self.fresh.is_empty() {
+            let fresh = std::mem::take(&mut self.fresh);
+            self.moving = Arc::new(newest(&self.moving).into_iter().chain(fresh).collect());
+        }
+    }
 }
 
 impl Shared {
@@ -202,9 +213,37 @@ impl Shared {
             }
             Err(error) => {
                 tracing::warn!(%error, "the journal stays as it is; it will be tried again");
+                self.lock().gather();
                 false
             }
         }
+    }
+
+    /// Makes a batch durable.
+    fn append(&self, batch: &[Write], space: Space) -> Result<(), BackendError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        state.loaded = None;
+        let State { logs: [first, second], active, buffer, reached, .. } = &mut *state;
+        let (log, other) = if *active == 0 { (first, second) } else { (second, first) };
+        buffer.clear();
+        record::encode(&self.identity, *reached, batch, buffer)
+            .ok_or_else(|| BackendError::Storage("an object is too large to be stored".into()))?;
+        log.append(buffer, space).map_err(|error| failed(&log.path, &error))?;
+        *reached = batch.last().map_or(*reached, |write| write.revision);
+        if let Err(error) = other.seal(&self.identity, *reached) {
+            // The writes are durable; only damage to the last of them would go unnoticed.
+            tracing::warn!(%error, path = %other.path.display(), "cannot note in the journal what was acknowledged");
+        }
+        let long = log.size() >= self.room.long;
+        buffer.shrink_to(KEPT);
+        state.fresh.extend_from_slice(batch);
+        if long {
+            self.turn(&mut state);
+        }
+        Ok(())
     }
 
     /// Takes the other log into use if that is free.
@@ -215,7 +254,7 @@ impl Shared {
         state.moving = Arc::new(std::mem::take(&mut state.fresh));
         state.active = 1 - state.active;
         if let Some(log) = state.logs.get_mut(state.active) {
-            log.restart(self.long);
+            log.restart();
         }
         self.bell.notify_one();
     }
@@ -248,34 +287,11 @@ impl Backend for Journal {
     }
 
     fn commit(&self, batch: &[Write]) -> Result<(), BackendError> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let mut state = self.shared.lock();
-        if !state.signed {
-            // A binary that knows of no journal must not open this store from now on.
-            self.shared.store.sign()?;
-            state.signed = true;
-        }
-        state.loaded = None;
-        let State { logs: [first, second], active, buffer, reached, .. } = &mut *state;
-        let (log, other) = if *active == 0 { (first, second) } else { (second, first) };
-        buffer.clear();
-        record::encode(&self.shared.identity, *reached, batch, buffer)
-            .ok_or_else(|| BackendError::Storage("an object is too large to be stored".into()))?;
-        log.append(buffer).map_err(|error| failed(&log.path, &error))?;
-        *reached = batch.last().map_or(*reached, |write| write.revision);
-        if let Err(error) = other.seal(&self.shared.identity, *reached) {
-            // The writes are durable; only damage to the last of them would go unnoticed.
-            tracing::warn!(%error, path = %other.path.display(), "cannot note in the journal what was acknowledged");
-        }
-        let long = log.size() >= self.shared.long;
-        buffer.shrink_to(KEPT);
-        state.fresh.extend_from_slice(batch);
-        if long {
-            self.shared.turn(&mut state);
-        }
-        Ok(())
+        self.shared.append(batch, Space::Usual)
+    }
+
+    fn commit_from_reserve(&self, batch: &[Write]) -> Result<(), BackendError> {
+        self.shared.append(batch, Space::Reserve)
     }
 
     fn blocks(&self) -> bool {

@@ -153,7 +153,7 @@ fn a_failed_commit_leaves_nothing_and_the_handle_works() {
             }
             failures += 1;
             let error = result.unwrap_err().to_string();
-            assert!(error.starts_with("the data directory is full (/test/disk: "), "{error}");
+            assert!(error.starts_with("the data directory /test is full (disk: "), "{error}");
             let mut expected = vec![("a", 1, "1"), ("b", 2, "2")];
             let mut revision = 2;
             if second.is_ok() {

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod lives;
+mod messages;
 mod probes;
 
 use std::fs;
