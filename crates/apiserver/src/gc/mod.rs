@@ -139,6 +139,7 @@ impl Controller {
         let object = &event.object;
         if let Some(previous) = &event.previous {
             self.graph.remove(previous);
+            self.let_go(event, previous);
         }
         match event.kind {
             EventKind::Added | EventKind::Modified => self.seen(object),
@@ -150,6 +151,18 @@ impl Controller {
         }
     }
 
+    /// Looks again at the owners that waited for an object: it is gone, or no longer a dependent that blocks them.
+    fn let_go(&mut self, event: &Event, previous: &Stored) {
+        let waiting: Vec<Key> =
+            previous.owners.iter().filter_map(|owner| self.graph.waiting(owner)).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        if event.kind == EventKind::Deleted || !owners::same_references(previous, &event.object) {
+            self.queue.extend(waiting);
+        }
+    }
+
     fn seen(&mut self, object: &Arc<Stored>) {
         self.graph.add(object);
         self.expiry.add(object);
@@ -158,13 +171,9 @@ impl Controller {
         }
     }
 
-    /// What an object's end may let go: its dependents, the owners that waited for it, and the namespace or
-    /// definition it was the last of.
+    /// What an object's end may let go: its dependents, and the namespace or definition it was the last of.
     fn gone(&mut self, object: &Stored) {
         self.queue.extend(self.graph.dependents(&object.uid));
-        for owner in &object.owners {
-            self.queue.extend(self.graph.waiting(owner));
-        }
         let namespace = object.key.namespace();
         if !namespace.is_empty() {
             self.queue_if_deleting(self.app.namespace_key(namespace));

@@ -1,6 +1,7 @@
 //! Garbage collection and the end of namespaces.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_apiserver::Server;
 
@@ -87,6 +88,84 @@ async fn foreground_deletion_waits_for_dependents() {
     api.ok("MERGE", &format!("{MAPS}/held"), json!({"metadata": {"finalizers": []}})).await;
     api.settle().await;
     assert_eq!(api.code("GET", &path).await, 404);
+}
+
+/// Makes maps of these names; then each gets the owners that are named beside it, as blocking references.
+async fn linked(api: &Api, links: &[(&str, &[&str])]) {
+    let mut made = BTreeMap::new();
+    for (name, _) in links {
+        made.insert(*name, api.ok("POST", MAPS, map(name)).await);
+    }
+    for (name, owners) in links {
+        let owners: Vec<(&Value, bool)> = owners.iter().map(|owner| (&made[owner], true)).collect();
+        api.ok("MERGE", &format!("{MAPS}/{name}"), owned(name, &owners)).await;
+    }
+}
+
+async fn left(api: &Api) -> Vec<String> {
+    let list = api.ok("GET", MAPS, NULL).await;
+    let name = |item: &Value| item["metadata"]["name"].as_str().unwrap().to_owned();
+    list["items"].as_array().unwrap().iter().map(name).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn circles_of_owners_end_in_the_foreground() {
+    let circles: [&[(&str, &[&str])]; 5] = [
+        &[("a", &["a"])],
+        &[("a", &["b"]), ("b", &["a"])],
+        &[("a", &["c"]), ("b", &["a"]), ("c", &["b"])],
+        // A chain hangs from the circle.
+        &[("a", &["b"]), ("b", &["a"]), ("c", &["b"]), ("d", &["c"]), ("e", &["d"])],
+        // Two circles share an object, which is its own owner too.
+        &[("a", &["b", "c", "a"]), ("b", &["a"]), ("c", &["a"])],
+    ];
+    for links in circles {
+        let api = Api::new();
+        linked(&api, links).await;
+        api.ok("DELETE", &format!("{MAPS}/a"), json!({"propagationPolicy": "Foreground"})).await;
+        api.settle().await;
+        assert_eq!(left(&api).await, [""; 0], "{links:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_circle_ends_when_each_of_it_is_deleted_in_the_foreground() {
+    let api = Api::new();
+    linked(&api, &[("a", &["b"]), ("b", &["a"])]).await;
+    let foreground = json!({"propagationPolicy": "Foreground"});
+    let (a, b) = (format!("{MAPS}/a"), format!("{MAPS}/b"));
+    tokio::join!(api.call("DELETE", &a, foreground.clone()), api.call("DELETE", &b, foreground));
+    api.settle().await;
+    assert_eq!(left(&api).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_circle_waits_for_what_hangs_from_it() {
+    let api = Api::new();
+    linked(&api, &[("a", &["c"]), ("b", &["a"]), ("c", &["b"]), ("held", &["b"])]).await;
+    let held = format!("{MAPS}/held");
+    api.ok("MERGE", &held, json!({"metadata": {"finalizers": ["example.com/keep"]}})).await;
+    api.ok("DELETE", &format!("{MAPS}/a"), json!({"propagationPolicy": "Foreground"})).await;
+    api.settle().await;
+    // It was asked that `a` goes after `b`, and `b` after what it owns.
+    assert_eq!(left(&api).await, ["a", "b", "c", "held"]);
+    api.ok("MERGE", &held, json!({"metadata": {"finalizers": null}})).await;
+    api.settle().await;
+    assert_eq!(left(&api).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_goes_when_what_it_waits_for_is_no_longer_its_dependent() {
+    let api = Api::new();
+    linked(&api, &[("a", &[]), ("b", &["a"])]).await;
+    let b = format!("{MAPS}/b");
+    api.ok("MERGE", &b, json!({"metadata": {"finalizers": ["example.com/keep"]}})).await;
+    api.ok("DELETE", &format!("{MAPS}/a"), json!({"propagationPolicy": "Foreground"})).await;
+    api.settle().await;
+    assert_eq!(left(&api).await, ["a", "b"]);
+    api.ok("MERGE", &b, json!({"metadata": {"ownerReferences": null}})).await;
+    api.settle().await;
+    assert_eq!(left(&api).await, ["b"]);
 }
 
 #[tokio::test(start_paused = true)]
