@@ -249,6 +249,28 @@ impl App {
         served: &Served,
         key: &Key,
         uid: &str,
+        edit: impl FnMut(&mut Value) -> bool,
+    ) -> Result<(), Failure> {
+        self.edit_at("", served, key, uid, edit).await
+    }
+
+    /// Edits the status of a stored object likewise.
+    pub(crate) async fn edit_status(
+        &self,
+        served: &Served,
+        key: &Key,
+        uid: &str,
+        edit: impl FnMut(&mut Value) -> bool,
+    ) -> Result<(), Failure> {
+        self.edit_at("status", served, key, uid, edit).await
+    }
+
+    async fn edit_at(
+        &self,
+        subresource: &'static str,
+        served: &Served,
+        key: &Key,
+        uid: &str,
         mut edit: impl FnMut(&mut Value) -> bool,
     ) -> Result<(), Failure> {
         let (catalog, now) = (self.catalog(), time(self.now()));
@@ -261,7 +283,7 @@ impl App {
             if !edit(&mut new) {
                 return Ok(Outcome::Keep);
             }
-            let writer = Writer { manager: "kube-controller-manager", subresource: "", now: &now };
+            let writer = Writer { manager: "kube-controller-manager", subresource, now: &now };
             Track { served, catalog: &catalog, writer, unsent: None }.updated(&old, &mut new);
             Ok(crate::rules::update::settle(served, &old, new))
         };
