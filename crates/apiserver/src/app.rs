@@ -10,6 +10,7 @@ use crate::admission::{Attributes, Place, Relevant, Webhooks};
 use crate::auth::rbac::Rbac;
 use crate::auth::{Accounts, Authenticator, Guard, Identity};
 use crate::builtin::addresses::{self, Addresses, Reservation};
+use crate::builtin::families;
 use crate::crd;
 use crate::failure::Failure;
 use crate::fields::Writer;
@@ -213,7 +214,8 @@ impl App {
         service: &mut Value,
         old: Option<&Value>,
     ) -> Result<Reservation, Failure> {
-        let reserved = self.addresses.assign(service, old);
+        let causes = families::check(service, old);
+        let reserved = if causes.is_empty() { self.addresses.assign(service, old) } else { Err(causes) };
         reserved.map_err(|causes| Failure::invalid(served, meta(service, "name"), causes))
     }
 
