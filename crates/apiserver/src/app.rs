@@ -10,6 +10,7 @@ use crate::admission::{Attributes, Place, Relevant, Webhooks};
 use crate::auth::rbac::Rbac;
 use crate::auth::{Accounts, Authenticator, Guard, Identity};
 use crate::builtin::addresses::{self, Addresses, Reservation};
+use crate::builtin::families;
 use crate::crd;
 use crate::failure::Failure;
 use crate::fields::Writer;
@@ -213,7 +214,8 @@ impl App {
         service: &mut Value,
         old: Option<&Value>,
     ) -> Result<Reservation, Failure> {
-        let reserved = self.addresses.assign(service, old);
+        let causes = families::check(service, old);
+        let reserved = if causes.is_empty() { self.addresses.assign(service, old) } else { Err(causes) };
         reserved.map_err(|causes| Failure::invalid(served, meta(service, "name"), causes))
     }
 
@@ -249,6 +251,28 @@ impl App {
         served: &Served,
         key: &Key,
         uid: &str,
+        edit: impl FnMut(&mut Value) -> bool,
+    ) -> Result<(), Failure> {
+        self.edit_at("", served, key, uid, edit).await
+    }
+
+    /// Edits the status of a stored object likewise.
+    pub(crate) async fn edit_status(
+        &self,
+        served: &Served,
+        key: &Key,
+        uid: &str,
+        edit: impl FnMut(&mut Value) -> bool,
+    ) -> Result<(), Failure> {
+        self.edit_at("status", served, key, uid, edit).await
+    }
+
+    async fn edit_at(
+        &self,
+        subresource: &'static str,
+        served: &Served,
+        key: &Key,
+        uid: &str,
         mut edit: impl FnMut(&mut Value) -> bool,
     ) -> Result<(), Failure> {
         let (catalog, now) = (self.catalog(), time(self.now()));
@@ -261,7 +285,7 @@ impl App {
             if !edit(&mut new) {
                 return Ok(Outcome::Keep);
             }
-            let writer = Writer { manager: "kube-controller-manager", subresource: "", now: &now };
+            let writer = Writer { manager: "kube-controller-manager", subresource, now: &now };
             Track { served, catalog: &catalog, writer, unsent: None }.updated(&old, &mut new);
             Ok(crate::rules::update::settle(served, &old, new))
         };

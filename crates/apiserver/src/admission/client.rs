@@ -17,6 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use super::config::{Hook, Target};
 use super::service;
+use super::verifier::Verifier;
 use crate::app::App;
 
 /// The largest answer that is read.
@@ -199,14 +200,17 @@ async fn connect(app: &App, hook: &Hook, place: &Place) -> Result<Sender, String
 
 /// Nobody but the given authorities is believed: webhooks are of this cluster, not of the internet.
 fn tls(roots: &[CertificateDer<'static>]) -> Result<Arc<ClientConfig>, String> {
-    let mut store = RootCertStore::empty();
-    for root in roots {
-        store.add(root.clone()).map_err(|error| format!("unable to load root certificates: {error}"))?;
-    }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     let config = config.map_err(|error| error.to_string())?;
-    Ok(Arc::new(config.with_root_certificates(store).with_no_client_auth()))
+    let config = if roots.is_empty() {
+        config.with_root_certificates(RootCertStore::empty())
+    } else {
+        let verifier = Arc::new(Verifier::new(roots, provider)?);
+        config.dangerous().with_custom_certificate_verifier(verifier)
+    };
+    Ok(Arc::new(config.with_no_client_auth()))
 }
 
 fn dialled(address: &str, error: &io::Error) -> String {
@@ -230,8 +234,18 @@ fn shaken(server: &str, error: &io::Error) -> String {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "certificate signed by unknown authority".to_owned()
         }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => {
             "certificate has expired or is not yet valid".to_owned()
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "certificate specifies an incompatible key usage".to_owned()
+        }
+        CertificateError::Other(error) if format!("{error:?}").contains("CaUsedAsEndEntity") => {
+            "certificate signed by unknown authority (it is an authority itself, and not in the caBundle)"
+                .to_owned()
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!("certificate is not valid for any names, but wanted to match {server}")

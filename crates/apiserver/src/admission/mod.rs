@@ -10,6 +10,7 @@ mod inside;
 mod matching;
 mod review;
 mod service;
+mod verifier;
 
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::watch;

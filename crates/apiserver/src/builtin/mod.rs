@@ -5,6 +5,7 @@ pub(crate) mod addresses;
 pub(crate) mod base64;
 pub(crate) mod defaults;
 pub(crate) mod events;
+pub(crate) mod families;
 pub(crate) mod priority;
 pub(crate) mod seed;
 pub(crate) mod validate;

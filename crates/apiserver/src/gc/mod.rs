@@ -4,6 +4,8 @@
 mod expiry;
 mod graph;
 mod owners;
+mod remaining;
+mod reports;
 mod sweep;
 
 use futures::future::join_all;
@@ -14,6 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use self::expiry::Expiry;
 use self::graph::Graph;
+use self::reports::Reports;
 use crate::app::App;
 use crate::auth::Identity;
 use crate::crd;
@@ -54,6 +57,9 @@ struct Controller {
     failed: BTreeSet<Key>,
     /// Events of the Event API, which nobody deletes.
     expiry: Expiry,
+    /// Namespaces to tell what keeps them, later and at the next look.
+    reports: Reports,
+    due: BTreeSet<Key>,
 }
 
 impl Controller {
@@ -67,6 +73,8 @@ impl Controller {
             unresolved: BTreeSet::new(),
             failed: BTreeSet::new(),
             expiry: Expiry::new(app.event_ttl),
+            reports: Reports::default(),
+            due: BTreeSet::new(),
             app,
         };
         for stored in controller.app.store.everything() {
@@ -89,6 +97,10 @@ impl Controller {
                     None => return,
                 },
                 key = self.expiry.next() => self.expire(&key).await,
+                mut keys = self.reports.next() => {
+                    self.queue.extend(keys.iter().cloned());
+                    self.due.append(&mut keys);
+                }
                 () = tokio::time::sleep(RETRY), if retry => self.queue.append(&mut self.failed),
             }
             self.take_in();
@@ -100,6 +112,7 @@ impl Controller {
         let batch: Vec<Key> = std::iter::from_fn(|| self.queue.pop_first()).take(PARALLEL).collect();
         let looks = join_all(batch.iter().map(|key| self.look(key))).await;
         for (key, look) in batch.into_iter().zip(looks) {
+            self.due.remove(&key);
             match look {
                 Ok(true) => {}
                 Ok(false) => {
@@ -139,14 +152,28 @@ impl Controller {
         let object = &event.object;
         if let Some(previous) = &event.previous {
             self.graph.remove(previous);
+            self.let_go(event, previous);
         }
         match event.kind {
             EventKind::Added | EventKind::Modified => self.seen(object),
             EventKind::Deleted => self.gone(object),
         }
+        self.note_for_namespace(event);
         if crd::is_table(object.key.table()) {
             self.app.notice(object, event.kind == EventKind::Deleted);
             self.queue.append(&mut self.unresolved);
+        }
+    }
+
+    /// Looks again at the owners that waited for an object: it is gone, or no longer a dependent that blocks them.
+    fn let_go(&mut self, event: &Event, previous: &Stored) {
+        let waiting: Vec<Key> =
+            previous.owners.iter().filter_map(|owner| self.graph.waiting(owner)).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        if event.kind == EventKind::Deleted || !owners::same_references(previous, &event.object) {
+            self.queue.extend(waiting);
         }
     }
 
@@ -158,13 +185,9 @@ impl Controller {
         }
     }
 
-    /// What an object's end may let go: its dependents, the owners that waited for it, and the namespace or
-    /// definition it was the last of.
+    /// What an object's end may let go: its dependents, and the namespace or definition it was the last of.
     fn gone(&mut self, object: &Stored) {
         self.queue.extend(self.graph.dependents(&object.uid));
-        for owner in &object.owners {
-            self.queue.extend(self.graph.waiting(owner));
-        }
         let namespace = object.key.namespace();
         if !namespace.is_empty() {
             self.queue_if_deleting(self.app.namespace_key(namespace));
@@ -174,8 +197,25 @@ impl Controller {
         }
     }
 
+    /// What is left in a namespace that ends, or what keeps it, may be another.
+    fn note_for_namespace(&mut self, event: &Event) {
+        let object = &event.object;
+        let namespace = object.key.namespace();
+        if namespace.is_empty() || !(object.deleting || event.kind == EventKind::Deleted) {
+            return;
+        }
+        let key = self.app.namespace_key(namespace);
+        if self.is_deleting(&key) {
+            self.reports.add(key);
+        }
+    }
+
+    fn is_deleting(&self, key: &Key) -> bool {
+        self.app.store.get(key).is_some_and(|stored| stored.deleting)
+    }
+
     fn queue_if_deleting(&mut self, key: Key) {
-        if self.app.store.get(&key).is_some_and(|stored| stored.deleting) {
+        if self.is_deleting(&key) {
             self.queue.insert(key);
         }
     }
@@ -191,7 +231,7 @@ impl Controller {
         };
         if stored.deleting {
             owners::finish(&self.app, served, &stored, &self.graph).await?;
-            sweep::finish(&self.app, served, &stored).await?;
+            sweep::finish(&self.app, served, &stored, self.due.contains(key)).await?;
         }
         if stored.owners.is_empty() {
             return Ok(true);

@@ -1,5 +1,7 @@
 //! Owner references: collecting what lost its owners, and finishing the deletions that wait for dependents.
 
+mod cycles;
+
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -37,27 +39,43 @@ fn text<'a>(reference: &'a Value, field: &str) -> &'a str {
     reference.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// What `locate` found.
+enum Located {
+    Found(Arc<Stored>),
+    Absent,
+    Unknown,
+}
+
 /// Looks an owner up where the reference says it is: same namespace, or cluster-scoped.
-fn owner(store: &Store, catalog: &Catalog, dependent: &Key, reference: &Value) -> Owner {
+fn locate(store: &Store, catalog: &Catalog, dependent: &Key, reference: &Value) -> Located {
     let group = text(reference, "apiVersion").split_once('/').map_or("", |(group, _)| group);
     let Some(served) = catalog.by_kind(group, text(reference, "kind")) else {
-        return Owner::Unknown;
+        return Located::Unknown;
     };
     let namespace = match (served.namespaced, dependent.namespace()) {
         // A cluster-scoped object cannot have an owner in some namespace: there is no saying in which.
-        (true, "") => return Owner::Unknown,
+        (true, "") => return Located::Unknown,
         (true, namespace) => namespace,
         (false, _) => "",
     };
     let found = store.latest(&Key::new(&served.table, namespace, text(reference, "name")));
-    match found.filter(|stored| &*stored.uid == text(reference, "uid")) {
-        None => Owner::Absent,
-        Some(stored) if stored.deleting => match stored.value() {
-            Ok(value) if finalizers(&value).contains(&FOREGROUND) => Owner::Waiting,
-            _ => Owner::Live,
-        },
-        Some(_) => Owner::Live,
+    let found = found.filter(|stored| &*stored.uid == text(reference, "uid"));
+    found.map_or(Located::Absent, Located::Found)
+}
+
+fn owner(store: &Store, catalog: &Catalog, dependent: &Key, reference: &Value) -> Owner {
+    match locate(store, catalog, dependent, reference) {
+        Located::Found(stored) if waiting(&stored).is_some() => Owner::Waiting,
+        Located::Found(_) => Owner::Live,
+        Located::Absent => Owner::Absent,
+        Located::Unknown => Owner::Unknown,
     }
+}
+
+/// The object, if it is being deleted and waits for its dependents.
+fn waiting(stored: &Stored) -> Option<Value> {
+    let object = stored.deleting.then(|| stored.value().ok()).flatten()?;
+    finalizers(&object).contains(&FOREGROUND).then_some(object)
 }
 
 /// Deletes an object all of whose owners are gone, and drops the references to those that are gone otherwise. False
@@ -116,6 +134,7 @@ pub(super) async fn finish(
         drop_finalizer(app, served, stored, ORPHAN).await?;
     }
     if finalizers(&object).contains(&FOREGROUND) {
+        cycles::unblock(app, served, stored, &object).await?;
         let mut blocked = false;
         for dependent in dependents() {
             blocked |= blocks(&dependent, stored)?;
@@ -135,10 +154,19 @@ pub(super) async fn finish(
 fn blocks(dependent: &Stored, owner: &Stored) -> Result<bool, Failure> {
     let same_place = owner.key.namespace().is_empty() || owner.key.namespace() == dependent.key.namespace();
     let object = dependent.value().map_err(Failure::internal)?;
-    Ok(same_place
-        && references(&object).iter().any(|r| {
-            text(r, "uid") == &*owner.uid && r.get("blockOwnerDeletion") == Some(&Value::Bool(true))
-        }))
+    Ok(same_place && references(&object).iter().any(|r| text(r, "uid") == &*owner.uid && is_blocking(r)))
+}
+
+fn is_blocking(reference: &Value) -> bool {
+    reference.get("blockOwnerDeletion") == Some(&Value::Bool(true))
+}
+
+/// Whether a write left the references of an object as they were.
+pub(super) fn same_references(before: &Stored, after: &Stored) -> bool {
+    match (before.value(), after.value()) {
+        (Ok(before), Ok(after)) => references(&before) == references(&after),
+        _ => false,
+    }
 }
 
 async fn drop_references(app: &App, served: &Served, stored: &Stored, uids: &[&str]) -> Result<(), Failure> {

@@ -5,19 +5,26 @@ use std::sync::Arc;
 
 use super::COLLECTOR;
 use super::owners::ignore_races;
+use super::remaining::{Remaining, is_told};
 use crate::app::App;
 use crate::crd;
 use crate::failure::Failure;
-use crate::object::{finalizers, set_at, set_finalizers};
+use crate::object::{finalizers, set_at, set_finalizers, time};
 use crate::registry::Served;
 use crate::rules::CRD_CLEANUP;
 use crate::rules::delete::{DeleteOptions, Propagation};
 use crate::store::{Range, Stored};
 
-/// Goes on with the deletion of a namespace or definition; nothing for other objects.
-pub(super) async fn finish(app: &App, served: &Arc<Served>, stored: &Stored) -> Result<(), Failure> {
+/// Goes on with the deletion of a namespace or definition; nothing for other objects. A namespace is told what keeps it
+/// if it was not yet, or if `report` says so.
+pub(super) async fn finish(
+    app: &App,
+    served: &Arc<Served>,
+    stored: &Stored,
+    report: bool,
+) -> Result<(), Failure> {
     if served.is_core("namespaces") {
-        namespace(app, served, stored).await
+        namespace(app, served, stored, report).await
     } else if served.is_crd() {
         definition(app, served, stored).await
     } else {
@@ -25,16 +32,40 @@ pub(super) async fn finish(app: &App, served: &Arc<Served>, stored: &Stored) -> 
     }
 }
 
-async fn namespace(app: &App, served: &Arc<Served>, stored: &Stored) -> Result<(), Failure> {
+async fn namespace(app: &App, served: &Arc<Served>, stored: &Stored, report: bool) -> Result<(), Failure> {
+    let object = stored.value().map_err(Failure::internal)?;
     let prefix = format!("{}/", stored.key.name());
+    let range = Range { prefix: &prefix, after: None, limit: usize::MAX };
     let catalog = app.catalog();
-    let mut left = 0;
-    for kind in catalog.all().into_iter().filter(|kind| kind.namespaced) {
-        left += empty(app, kind, &kind.table, &prefix).await?;
+    let kinds: Vec<_> = catalog.all().into_iter().filter(|kind| kind.namespaced).collect();
+    let (mut remaining, mut left, mut failed) = (Remaining::default(), 0, None);
+    for kind in &kinds {
+        // A kind that cannot be deleted keeps no other.
+        match empty(app, kind, &kind.table, &prefix).await {
+            Ok(count) => left += count,
+            Err(failure) => {
+                remaining.fail(&failure);
+                failed = Some(failure);
+            }
+        }
     }
-    if left > 0 {
-        return Ok(());
+    let over = left == 0 && failed.is_none();
+    if over || report || failed.is_some() || !is_told(&object) {
+        for kind in &kinds {
+            remaining.add(kind, &app.store.page(&kind.table, range).items);
+        }
+        let now = time(app.now());
+        let tell = |namespace: &mut Value| remaining.tell(namespace, &now);
+        app.edit_status(served, &stored.key, &stored.uid, tell).await?;
     }
+    match failed {
+        Some(failure) => Err(failure),
+        None if over => finalize(app, served, stored).await,
+        None => Ok(()),
+    }
+}
+
+async fn finalize(app: &App, served: &Arc<Served>, stored: &Stored) -> Result<(), Failure> {
     app.edit(served, &stored.key, &stored.uid, |object| {
         let finalizers =
             object.pointer("/spec/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();

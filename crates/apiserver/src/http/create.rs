@@ -127,6 +127,16 @@ fn consult(call: &Call, body: &mut Value) -> Result<(), Failure> {
     }
 }
 
+/// What is odd about a body is said before anything else, or with it.
+fn remarked(call: &Call, body: &Decoded, strictness: Strictness, failure: Failure) -> Failure {
+    match strictness {
+        Strictness::Ignore => failure,
+        _ if body.remarks.is_empty() => failure,
+        Strictness::Warn => failure.warned(&body.remarks),
+        Strictness::Strict => Decoded::strict_error(&body.remarks, body.patched.as_deref(), &call.served),
+    }
+}
+
 /// How an object is created.
 #[derive(Clone, Copy)]
 struct How<'a> {
@@ -155,7 +165,9 @@ async fn make(
     let track = call.track(&catalog, "", stamp.now);
     let unsent = track.unsent(&body.object);
     let track = Track { unsent: Some(&unsent), ..track };
-    consult(call, &mut body.object)?;
+    if let Err(failure) = consult(call, &mut body.object) {
+        return Err(remarked(call, &body, how.strictness, failure));
+    }
     let relevant = call.relevant("CREATE");
     let (body, how) = if relevant.mutates() {
         let body = Box::pin(mutated(call, body, stamp, &track, how, &relevant, warnings)).await?;

@@ -142,7 +142,8 @@ fn rounds(served: &Served, updated: Option<Scope>) -> (usize, usize) {
     }
 }
 
-fn validate(served: &Served, object: &Value, old: Option<&Value>, scope: Scope) -> Vec<Cause> {
+/// What is wrong with an object.
+pub(super) fn validate(served: &Served, object: &Value, old: Option<&Value>, scope: Scope) -> Vec<Cause> {
     let mut causes = metadata::validate(served, object, rounds(served, old.map(|_| scope)));
     if let Some(schema) = &served.schema {
         let replicas = served.scale.as_ref().map(|paths| scale::wrong(paths, object)).unwrap_or_default();

@@ -92,7 +92,8 @@ fn accessor(place: &str, value: &Value, expected: &str) -> FieldError {
         Value::Bool(_) => (value.to_string(), "bool"),
         Value::Number(_) => (value.to_string(), "float64"),
         Value::Array(_) => (value.to_string(), "[]interface {}"),
-        Value::Null | Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+        Value::Object(_) => (value.to_string(), "map[string]interface {}"),
+        Value::Null => ("<nil>".to_owned(), "<nil>"),
     };
     let why = format!("{place} accessor error: {shown} is of the type {kind}, expected {expected}");
     FieldError::invalid(place, &Value::from(0), why)

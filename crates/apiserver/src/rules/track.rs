@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use super::admit;
 use super::update::Scope;
-use crate::failure::{Cause, Failure};
+use crate::failure::Failure;
 use crate::fields::{self, Set, Shape, Target, Version, Versions, Writer};
-use crate::object::{meta, metadata};
+use crate::object::meta;
 use crate::registry::{Catalog, Served};
 use crate::types;
 
@@ -182,13 +183,11 @@ impl Track<'_> {
         {
             map.remove("status");
         }
-        let wrong = schema.validate(&defaulted, old);
-        if !wrong.iter().any(|error| error.message.starts_with("Invalid value: \"null\"")) {
+        let scope = if self.writer.subresource == "status" { Scope::Status } else { Scope::Main };
+        let causes = admit::validate(self.served, &defaulted, old, scope);
+        if !causes.iter().any(|cause| cause.message.starts_with("Invalid value: \"null\"")) {
             return Ok(());
         }
-        let rounds = if old.is_none() { (1, 1) } else { (3, 1) };
-        let mut causes = metadata::validate(self.served, applied, rounds);
-        causes.extend(wrong.into_iter().map(Cause::from));
         Err(Failure::invalid(self.served, meta(applied, "name"), causes))
     }
 

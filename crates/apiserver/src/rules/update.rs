@@ -53,10 +53,13 @@ pub(crate) fn draft(request: &Update<'_>, old: &Value, mut new: Decoded) -> Resu
 /// Makes of a stored object and its replacement the object to be stored. Both are of the request's version.
 pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<Admitted, Failure> {
     let served = request.served;
+    let mut new = new;
+    create::namespace(served, &mut new.object, request.namespace)?;
+    check_name(request.name, &new.object)?;
+    if let Err(failure) = check_version(request, old, &new.object) {
+        return Err(told(request, new, failure));
+    }
     let Decoded { object: mut new, remarks, patched } = new;
-    create::namespace(served, &mut new, request.namespace)?;
-    check_name(request.name, &new)?;
-    check_version(request, old, &new)?;
     let mut new = match request.scope {
         Scope::Main => {
             if served.status {
@@ -67,6 +70,9 @@ pub(crate) fn update(request: &Update<'_>, old: &Value, new: Decoded) -> Result<
         Scope::Status => status_only(request, old, new),
     };
     let causes = keep_identity(old, &mut new);
+    if served.custom {
+        ignore_empty_owners(&mut new);
+    }
     let kept = if served.is_core("services") { keep_addresses(old, &mut new) } else { Vec::new() };
     if served.is_core("pods") {
         keep_class(old, &mut new);
@@ -118,6 +124,17 @@ fn status_only(request: &Update<'_>, old: &Value, mut new: Value) -> Value {
         carry_meta(&mut new, old, kept);
     }
     new
+}
+
+/// Of a custom object, what its schema does not know is said before anything about its version, and with it.
+fn told(request: &Update<'_>, new: Decoded, failure: Failure) -> Failure {
+    if !request.served.custom {
+        return failure;
+    }
+    match admit::draft(request.served, new, false, request.strictness) {
+        Ok(drafted) => failure.warned(&drafted.warnings),
+        Err(earlier) => earlier,
+    }
 }
 
 pub(crate) fn check_name(wanted: &str, new: &Value) -> Result<(), Failure> {
@@ -203,6 +220,15 @@ fn keep_identity(old: &Value, new: &mut Value) -> Vec<Cause> {
         metadata.retain(|field, value| field == "managedFields" || !is_empty(value));
     }
     causes
+}
+
+/// An empty list of owners forgets all of them, except in a custom object, where it is a missing one.
+fn ignore_empty_owners(new: &mut Value) {
+    if let Some(metadata) = meta_mut(new)
+        && metadata.get("managedFields").is_some_and(is_empty)
+    {
+        metadata.remove("managedFields");
+    }
 }
 
 /// A service keeps the addresses it has when the new one names none, unless it is to have none. Who does not name them

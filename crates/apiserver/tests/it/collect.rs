@@ -1,10 +1,11 @@
 //! Garbage collection and the end of namespaces.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_apiserver::Server;
 
-use crate::harness::{Api, MAPS, PODS, clock, map, pod};
+use crate::harness::{Api, MAPS, PODS, clock, map, pod, rv};
 
 const NULL: Value = Value::Null;
 
@@ -89,6 +90,84 @@ async fn foreground_deletion_waits_for_dependents() {
     assert_eq!(api.code("GET", &path).await, 404);
 }
 
+/// Makes maps of these names; then each gets the owners that are named beside it, as blocking references.
+async fn linked(api: &Api, links: &[(&str, &[&str])]) {
+    let mut made = BTreeMap::new();
+    for (name, _) in links {
+        made.insert(*name, api.ok("POST", MAPS, map(name)).await);
+    }
+    for (name, owners) in links {
+        let owners: Vec<(&Value, bool)> = owners.iter().map(|owner| (&made[owner], true)).collect();
+        api.ok("MERGE", &format!("{MAPS}/{name}"), owned(name, &owners)).await;
+    }
+}
+
+async fn left(api: &Api) -> Vec<String> {
+    let list = api.ok("GET", MAPS, NULL).await;
+    let name = |item: &Value| item["metadata"]["name"].as_str().unwrap().to_owned();
+    list["items"].as_array().unwrap().iter().map(name).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn circles_of_owners_end_in_the_foreground() {
+    let circles: [&[(&str, &[&str])]; 5] = [
+        &[("a", &["a"])],
+        &[("a", &["b"]), ("b", &["a"])],
+        &[("a", &["c"]), ("b", &["a"]), ("c", &["b"])],
+        // A chain hangs from the circle.
+        &[("a", &["b"]), ("b", &["a"]), ("c", &["b"]), ("d", &["c"]), ("e", &["d"])],
+        // Two circles share an object, which is its own owner too.
+        &[("a", &["b", "c", "a"]), ("b", &["a"]), ("c", &["a"])],
+    ];
+    for links in circles {
+        let api = Api::new();
+        linked(&api, links).await;
+        api.ok("DELETE", &format!("{MAPS}/a"), json!({"propagationPolicy": "Foreground"})).await;
+        api.settle().await;
+        assert_eq!(left(&api).await, [""; 0], "{links:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_circle_ends_when_each_of_it_is_deleted_in_the_foreground() {
+    let api = Api::new();
+    linked(&api, &[("a", &["b"]), ("b", &["a"])]).await;
+    let foreground = json!({"propagationPolicy": "Foreground"});
+    let (a, b) = (format!("{MAPS}/a"), format!("{MAPS}/b"));
+    tokio::join!(api.call("DELETE", &a, foreground.clone()), api.call("DELETE", &b, foreground));
+    api.settle().await;
+    assert_eq!(left(&api).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_circle_waits_for_what_hangs_from_it() {
+    let api = Api::new();
+    linked(&api, &[("a", &["c"]), ("b", &["a"]), ("c", &["b"]), ("held", &["b"])]).await;
+    let held = format!("{MAPS}/held");
+    api.ok("MERGE", &held, json!({"metadata": {"finalizers": ["example.com/keep"]}})).await;
+    api.ok("DELETE", &format!("{MAPS}/a"), json!({"propagationPolicy": "Foreground"})).await;
+    api.settle().await;
+    // It was asked that `a` goes after `b`, and `b` after what it owns.
+    assert_eq!(left(&api).await, ["a", "b", "c", "held"]);
+    api.ok("MERGE", &held, json!({"metadata": {"finalizers": null}})).await;
+    api.settle().await;
+    assert_eq!(left(&api).await, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_goes_when_what_it_waits_for_is_no_longer_its_dependent() {
+    let api = Api::new();
+    linked(&api, &[("a", &[]), ("b", &["a"])]).await;
+    let b = format!("{MAPS}/b");
+    api.ok("MERGE", &b, json!({"metadata": {"finalizers": ["example.com/keep"]}})).await;
+    api.ok("DELETE", &format!("{MAPS}/a"), json!({"propagationPolicy": "Foreground"})).await;
+    api.settle().await;
+    assert_eq!(left(&api).await, ["a", "b"]);
+    api.ok("MERGE", &b, json!({"metadata": {"ownerReferences": null}})).await;
+    api.settle().await;
+    assert_eq!(left(&api).await, ["b"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn orphans_stay() {
     let api = Api::new();
@@ -125,6 +204,122 @@ async fn a_namespace_ends_with_everything_in_it() {
     assert_eq!(api.code("GET", zoo).await, 404);
     assert_eq!(api.code("GET", &format!("{PODS}/other")).await, 200);
     assert_eq!(api.code("DELETE", "/api/v1/namespaces/default").await, 403);
+}
+
+/// The conditions of a namespace, each as a line, and its version.
+async fn conditions(api: &Api, namespace: &str) -> (Vec<String>, u64) {
+    let namespace = api.ok("GET", namespace, NULL).await;
+    let list = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let text = |condition: &Value, field: &str| condition[field].as_str().unwrap().to_owned();
+    let line =
+        |condition: &Value| ["type", "status", "reason", "message"].map(|f| text(condition, f)).join(" ");
+    (list.iter().map(line).collect(), rv(&namespace))
+}
+
+const DISCOVERED: &str =
+    "NamespaceDeletionDiscoveryFailure False ResourcesDiscovered All resources successfully discovered";
+const PARSED: &str = "NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions All legacy kube types successfully parsed";
+const DELETED: &str = "NamespaceDeletionContentFailure False ContentDeleted All content successfully deleted, may be \
+    waiting on finalization";
+const NO_FINALIZERS: &str =
+    "NamespaceFinalizersRemaining False ContentHasNoFinalizers All content-preserving finalizers finished";
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_says_what_keeps_it() {
+    let api = Api::new();
+    let zoo = "/api/v1/namespaces/zoo";
+    api.ok("POST", "/api/v1/namespaces", map("zoo")).await;
+    let held =
+        |name: &str, finalizers: &[&str]| json!({"metadata": {"name": name, "finalizers": finalizers}});
+    api.ok("POST", &format!("{zoo}/configmaps"), held("a", &["example.com/hold", "example.com/keep"])).await;
+    api.ok("POST", &format!("{zoo}/configmaps"), held("b", &["example.com/hold"])).await;
+    api.ok("POST", &format!("{zoo}/secrets"), map("c")).await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/zoo/leases";
+    api.ok("POST", leases, held("d", &["example.com/hold"])).await;
+    assert_eq!(conditions(&api, zoo).await.0, [""; 0]);
+    api.ok("DELETE", zoo, NULL).await;
+    api.settle().await;
+    let (said, version) = conditions(&api, zoo).await;
+    let expected = [
+        DISCOVERED,
+        PARSED,
+        DELETED,
+        "NamespaceContentRemaining True SomeResourcesRemain Some resources are remaining: configmaps. has 2 resource \
+         instances, leases.coordination.k8s.io has 1 resource instances",
+        "NamespaceFinalizersRemaining True SomeFinalizersRemain Some content in the namespace has finalizers \
+         remaining: example.com/hold in 3 resource instances, example.com/keep in 1 resource instances",
+    ];
+    assert_eq!(said, expected);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(conditions(&api, zoo).await.1, version, "nothing changed, so nothing is written");
+    // What changes is told, but not at once: thousands of objects may be going.
+    api.ok("DELETE", &format!("{leases}/d"), NULL).await;
+    api.ok("MERGE", &format!("{leases}/d"), held("d", &[])).await;
+    api.ok("MERGE", &format!("{zoo}/configmaps/a"), held("a", &["example.com/hold"])).await;
+    api.settle().await;
+    assert_eq!(conditions(&api, zoo).await.0, expected);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let (said, _) = conditions(&api, zoo).await;
+    assert!(said[3].ends_with("remaining: configmaps. has 2 resource instances"), "{said:?}");
+    assert!(said[4].ends_with("remaining: example.com/hold in 2 resource instances"), "{said:?}");
+    let namespace = api.ok("GET", zoo, NULL).await;
+    let condition = &namespace["status"]["conditions"][3];
+    assert_eq!(condition["lastTransitionTime"], "2026-01-01T00:00:00Z", "the status is the same since then");
+    for name in ["a", "b"] {
+        api.ok("MERGE", &format!("{zoo}/configmaps/{name}"), held(name, &[])).await;
+    }
+    api.settle().await;
+    assert_eq!(api.code("GET", zoo).await, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_with_a_finalizer_of_its_own_says_that_it_is_empty() {
+    let api = Api::new();
+    let zoo = "/api/v1/namespaces/zoo";
+    api.ok(
+        "POST",
+        "/api/v1/namespaces",
+        json!({"metadata": {"name": "zoo", "finalizers": ["example.com/hold"]}}),
+    )
+    .await;
+    api.ok("DELETE", zoo, NULL).await;
+    api.settle().await;
+    let removed = "NamespaceContentRemaining False ContentRemoved All content successfully removed";
+    assert_eq!(conditions(&api, zoo).await.0, [DISCOVERED, PARSED, DELETED, removed, NO_FINALIZERS]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_says_why_its_content_cannot_be_deleted() {
+    let api = Api::new();
+    let zoo = "/api/v1/namespaces/zoo";
+    api.ok("POST", "/api/v1/namespaces", map("zoo")).await;
+    api.ok("POST", &format!("{zoo}/configmaps"), map("a")).await;
+    api.ok("POST", &format!("{zoo}/secrets"), map("b")).await;
+    let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let nowhere = json!({
+        "name": "x.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+        "clientConfig": {"service": {"name": "none", "namespace": "default"}},
+        "rules": [{"operations": ["DELETE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+    });
+    api.ok("POST", hooks, json!({"metadata": {"name": "h"}, "webhooks": [nowhere]})).await;
+    api.ok("DELETE", zoo, NULL).await;
+    api.settle().await;
+    let (said, version) = conditions(&api, zoo).await;
+    let failed = "NamespaceDeletionContentFailure True ContentDeletionFailed Failed to delete all resource types, 1 \
+        remaining: Internal error occurred: failed calling webhook \"x.example.com\"";
+    assert!(said[2].starts_with(failed), "{said:?}");
+    assert!(said[3].ends_with("remaining: configmaps. has 1 resource instances"), "{said:?}");
+    assert_eq!(said[4], NO_FINALIZERS);
+    assert_eq!(
+        api.code("GET", &format!("{zoo}/secrets/b")).await,
+        404,
+        "other kinds are deleted all the same"
+    );
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(conditions(&api, zoo).await.1, version, "the same failure is not written again");
+    api.ok("DELETE", &format!("{hooks}/h"), NULL).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(api.code("GET", zoo).await, 404);
 }
 
 #[tokio::test(start_paused = true)]

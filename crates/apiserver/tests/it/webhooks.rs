@@ -8,9 +8,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use http_body_util::BodyExt;
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, date_time_ymd,
+};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
@@ -48,6 +51,22 @@ fn change(operations: &Value) -> Say {
     Say::Response(json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
 }
 
+/// What a server here is called.
+fn certificate() -> CertificateParams {
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned(), "hooks.default.svc".to_owned()];
+    CertificateParams::new(names).unwrap()
+}
+
+fn changed(mut params: CertificateParams, change: impl FnOnce(&mut CertificateParams)) -> CertificateParams {
+    change(&mut params);
+    params
+}
+
+/// As `openssl req -x509` makes it: an authority.
+fn authority() -> CertificateParams {
+    changed(certificate(), |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained))
+}
+
 /// A server that answers as a test says, and remembers what it was asked.
 struct Hooks {
     port: u16,
@@ -58,18 +77,28 @@ struct Hooks {
 
 impl Hooks {
     async fn new(handler: impl Fn(&str, &Value) -> Say + Send + Sync + 'static) -> Self {
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned(), "hooks.default.svc".to_owned()];
         let key = KeyPair::generate().unwrap();
-        let made = CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+        let made = certificate().self_signed(&key).unwrap();
+        Self::with(&made, &key, handler).await
+    }
+
+    /// Shows a certificate, which is also its bundle, and signs with a key.
+    async fn with(
+        made: &Certificate,
+        key: &KeyPair,
+        handler: impl Fn(&str, &Value) -> Say + Send + Sync + 'static,
+    ) -> Self {
         let bundle = STANDARD.encode(made.pem());
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let key = provider.key_provider.load_private_key(key).unwrap();
+        // Unlike a single certificate, this may have another key than its own.
+        let shown = CertifiedKey::new(vec![made.der().clone()], key);
         let tls = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.der().clone()], key)
-            .unwrap();
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (remember, handler): (_, Arc<Handler>) = (Arc::clone(&seen), Arc::new(Box::new(handler)));
         let router = Router::new().fallback(move |request: Request| {
@@ -259,6 +288,71 @@ async fn refusals_and_failures_are_told_in_the_words_of_a_real_server() {
         api.ok("DELETE", &format!("{path}/one"), Value::Null).await;
     }
     assert_eq!(api.call("POST", MAPS, map("a")).await.code, 201, "nobody is asked any more");
+}
+
+/// What a write is answered if the webhook shows this certificate and is known by that bundle.
+async fn shown(params: CertificateParams, bundle: Option<&str>) -> String {
+    let key = KeyPair::generate().unwrap();
+    let made = params.self_signed(&key).unwrap();
+    said(&Hooks::with(&made, &key, |_, _| no("reached")).await, bundle).await
+}
+
+async fn said(hooks: &Hooks, bundle: Option<&str>) -> String {
+    let api = Api::new();
+    let url = format!("https://127.0.0.1:{}/x", hooks.port);
+    let client = json!({"clientConfig": {"url": url, "caBundle": bundle.unwrap_or(&hooks.bundle)}});
+    configure(&api, "validating", "one", &[hooks.hook("x", client)]).await;
+    let said = message(&api.call("POST", MAPS, map("a")).await);
+    said.rsplit(": ").next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_its_own_authority_is_believed_as_go_does() {
+    let named = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let sans = CertificateParams::new(names).unwrap().subject_alt_names;
+        changed(authority(), |params| params.subject_alt_names = sans)
+    };
+    let purposes = |purpose| changed(authority(), |params| params.extended_key_usages = vec![purpose]);
+    let over = changed(authority(), |params| params.not_after = date_time_ymd(2001, 1, 1));
+    let coming = changed(authority(), |params| params.not_before = date_time_ymd(4000, 1, 1));
+    for (what, params, expected) in [
+        ("an authority", authority(), "reached"),
+        ("no authority", certificate(), "reached"),
+        ("for servers", purposes(ExtendedKeyUsagePurpose::ServerAuth), "reached"),
+        ("for anything", purposes(ExtendedKeyUsagePurpose::Any), "reached"),
+        (
+            "for clients",
+            purposes(ExtendedKeyUsagePurpose::ClientAuth),
+            "certificate specifies an incompatible key usage",
+        ),
+        (
+            "another name",
+            named(&["other.example.com"]),
+            "certificate is not valid for any names, but wanted to match 127.0.0.1",
+        ),
+        ("no name", named(&[]), "certificate is not valid for any names, but wanted to match 127.0.0.1"),
+        ("expired", over, "certificate has expired or is not yet valid"),
+        ("not yet valid", coming, "certificate has expired or is not yet valid"),
+    ] {
+        assert_eq!(shown(params, None).await, expected, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn an_authority_that_is_not_in_the_bundle_is_refused() {
+    // It has the same name as the one in the bundle.
+    let other = authority().self_signed(&KeyPair::generate().unwrap()).unwrap();
+    let said = shown(authority(), Some(&STANDARD.encode(other.pem()))).await;
+    assert!(said.starts_with("certificate signed by unknown authority"), "{said}");
+}
+
+#[tokio::test]
+async fn the_certificate_of_the_bundle_is_not_enough_without_its_key() {
+    let made = authority().self_signed(&KeyPair::generate().unwrap()).unwrap();
+    let stolen = Hooks::with(&made, &KeyPair::generate().unwrap(), |_, _| no("reached")).await;
+    let said = said(&stolen, None).await;
+    assert!(said.contains("certificate signed by unknown authority"), "{said}");
 }
 
 #[tokio::test]

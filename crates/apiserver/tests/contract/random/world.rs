@@ -66,6 +66,16 @@ pub(super) enum Part {
     Status,
 }
 
+impl Kind {
+    /// Gives an object back what keeps a real server's controllers away. Its whole spec may have been replaced.
+    pub(super) fn complete(&self, object: &mut Value) {
+        let at = "/spec/schedulerName";
+        if let (Some(known), Some(Value::Object(_))) = (self.base.pointer(at), object.get("spec")) {
+            set(object, at, known.clone());
+        }
+    }
+}
+
 impl World {
     pub(super) fn read() -> Self {
         serde_saphyr::from_str(include_str!("world.yaml")).unwrap_or_else(|e| panic!("world.yaml: {e}"))
@@ -98,6 +108,7 @@ impl World {
             set(&mut object, "/kind", json!(kind.kind));
         }
         self.decorate(dice, kind, part, &mut object);
+        kind.complete(&mut object);
         object
     }
 
