@@ -72,10 +72,11 @@ fn apply(draw: &mut Draw<'_>, name: &str, part: Part) -> Value {
     draw.world.decorate(&mut draw.dice, draw.kind, part, &mut body);
     draw.kind.complete(&mut body);
     // A real server stores such a text, shows it to nobody, and drops it with the next write: one version more.
-    if draw.kind.custom && body.pointer("/metadata/generateName").is_some_and(|name| name == "") {
-        if let Some(metadata) = body["metadata"].as_object_mut() {
-            metadata.remove("generateName");
-        }
+    if draw.kind.custom
+        && body.pointer("/metadata/generateName").is_some_and(|name| name == "")
+        && let Some(metadata) = body["metadata"].as_object_mut()
+    {
+        metadata.remove("generateName");
     }
     body
 }
