@@ -128,6 +128,25 @@ async fn circles_of_owners_end_in_the_foreground() {
     }
 }
 
+/// Longer than any way that is followed to its end.
+#[tokio::test(start_paused = true)]
+async fn a_long_row_and_a_long_circle_end_in_the_foreground() {
+    let names: Vec<String> = (0..300).map(|n| format!("n{n}")).collect();
+    for closed in [false, true] {
+        let before = |n: usize| n.checked_sub(1).or(closed.then_some(names.len() - 1));
+        let owners: Vec<Vec<&str>> = (0..names.len())
+            .map(|n| before(n).map(|owner| names[owner].as_str()).into_iter().collect())
+            .collect();
+        let links: Vec<(&str, &[&str])> =
+            names.iter().map(String::as_str).zip(owners.iter().map(Vec::as_slice)).collect();
+        let api = Api::new();
+        linked(&api, &links).await;
+        api.ok("DELETE", &format!("{MAPS}/n0"), json!({"propagationPolicy": "Foreground"})).await;
+        api.settle().await;
+        assert_eq!(left(&api).await, [""; 0], "closed: {closed}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_circle_ends_when_each_of_it_is_deleted_in_the_foreground() {
     let api = Api::new();

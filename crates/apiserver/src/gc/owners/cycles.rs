@@ -11,6 +11,10 @@ use crate::object::meta_mut;
 use crate::registry::{Catalog, Served};
 use crate::store::{Key, Store, Stored};
 
+/// Owners that are followed. A longer way is taken for a circle, as Kubernetes takes every object whose owner and whose
+/// dependent both wait: with all ways followed to their end, ten thousand objects in a row would cost the square of that.
+const LONGEST: usize = 200;
+
 /// Lets the owners go that wait for this object while it waits for them. Only the references in the circle stop
 /// blocking: an owner outside of it still goes last. The object that is looked at last closes the circle, so that no
 /// circle is missed however its members came to be deleted.
@@ -49,7 +53,7 @@ fn depends_on(store: &Store, catalog: &Catalog, object: &Arc<Stored>, uid: &str)
     let mut seen: HashSet<Box<str>> = HashSet::new();
     let mut left = vec![Arc::clone(object)];
     while let Some(next) = left.pop() {
-        if &*next.uid == uid {
+        if &*next.uid == uid || seen.len() > LONGEST {
             return true;
         }
         if seen.insert(next.uid.clone())
