@@ -211,6 +211,11 @@ pub(crate) fn value(value: &Value, served: &Served) -> Result<Decoded, Failure> 
     of_value(value, wanted).map_err(|problem| wanted.failure(problem, value.to_string().as_bytes()))
 }
 
+/// What Go's converter of maps says of a text that does not decode.
+fn in_maps(why: String) -> String {
+    if why.starts_with("illegal base64") { format!("error decoding from json: {why}") } else { why }
+}
+
 /// Decodes a value, or says why it cannot be one of its kind in the words of Go's converter of maps.
 pub(crate) fn converted(
     value: &Value,
@@ -223,7 +228,7 @@ pub(crate) fn converted(
     };
     let why = problem.why()?;
     let why = if why.starts_with("illegal base64") {
-        format!("error decoding from json: {why}")
+        in_maps(why)
     } else if why.starts_with("json: cannot unmarshal number") && why.contains(" of type int") {
         "cannot convert float64 to int64".to_owned()
     } else {
@@ -240,13 +245,14 @@ pub(crate) fn check_part(value: &Value, kind: Kind<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Decodes what a patch made of an object. `quoted` is what errors show of it.
+/// Decodes what a patch made of an object. `quoted` is what errors show of it; a strategic patch is read as a map.
 ///
 /// What the patch left alone was decoded when it was stored: only the rest is read again.
 pub(crate) fn patched(
     new: Value,
     old: &Value,
     served: &Served,
+    strategic: bool,
     quoted: impl Fn() -> String,
 ) -> Result<Decoded, Failure> {
     if let Some(failure) = of_another_version(&new, served) {
@@ -271,7 +277,10 @@ pub(crate) fn patched(
     // An error may quote anything.
     match of_value(&whole, wanted) {
         Ok(decoded) => Ok(Decoded { patched: Some(String::new()), ..decoded }),
-        Err(problem) => problem.why().and_then(|why| Err(Failure::patched(&quoted(), &why))),
+        Err(problem) => {
+            let why = problem.why()?;
+            Err(Failure::patched(&quoted(), &if strategic { in_maps(why) } else { why }))
+        }
     }
 }
 

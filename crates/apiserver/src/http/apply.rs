@@ -110,7 +110,9 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
     let track = call.track(&catalog, scope.subresource(), &now);
     for attempt in 1.. {
         let edit = |old: &Value| {
-            converted(&track.applied(Some(old), &applying.config, applying.force)?, served, &applying.config)
+            let new = track.applied(Some(old), &applying.config, applying.force)?;
+            track.check_emptied(&new, Some(old))?;
+            converted(&new, served, &applying.config)
         };
         match modify(call, scope, Base::Owned, edit).await {
             Err(failure) if failure.code() == 404 && scope == Scope::Main => {}
@@ -135,6 +137,7 @@ pub(super) async fn apply(call: &Call, scope: Scope, input: Input) -> Result<Res
                 "the name of the object ({url} based on URL) was undeterminable: name must be provided"
             )));
         }
+        track.check_emptied(&new, None)?;
         create::authorize(call)?;
         match create::named(call, decoded, Some(&applying.warnings)).await {
             Err(failure) if failure.is_taken() && attempt < ATTEMPTS => {}

@@ -175,8 +175,12 @@ async fn make(
     } else {
         (body, how)
     };
-    let Admitted { mut object, warnings: more } =
-        create::create(served, body, stamp, how.strictness, how.owned.is_none().then_some(&track))?;
+    let odd = Decoded { object: Value::Null, remarks: body.remarks.clone(), patched: body.patched.clone() };
+    let created = create::create(served, body, stamp, how.strictness, how.owned.is_none().then_some(&track));
+    let Admitted { mut object, warnings: more } = created.map_err(|failure| {
+        let told = !failure.warnings().is_empty();
+        if told { failure } else { remarked(call, &odd, how.strictness, failure) }
+    })?;
     warnings.extend(more);
     if !relevant.mutates() {
         equip(call, &mut object)?;

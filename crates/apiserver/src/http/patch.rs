@@ -67,7 +67,8 @@ impl Change {
             }
             Rule::Strategic(patch, _) => patch::go_text(patch),
         };
-        let mut decoded = decode::patched(new, old, served, quoted)?;
+        let mut decoded =
+            decode::patched(new, old, served, matches!(self.rule, Rule::Strategic(..)), quoted)?;
         decoded.remarks.splice(0..0, self.remarks.iter().cloned());
         if strictness == Strictness::Strict {
             decoded.patched = Some(quoted());

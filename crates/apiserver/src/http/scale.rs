@@ -37,7 +37,20 @@ fn answer(call: &Call, stored: &Stored) -> Result<Response, Failure> {
 pub(crate) async fn get(call: &Call) -> Result<Response, Failure> {
     let stored =
         call.app.store.get(&call.key()).ok_or_else(|| Failure::not_found(&call.served, &call.name))?;
+    check_replicas(call, &stored)?;
     answer(call, &stored)
+}
+
+/// A custom object that says nothing of replicas cannot be scaled.
+fn check_replicas(call: &Call, stored: &Stored) -> Result<(), Failure> {
+    let mut object = stored.value().map_err(Failure::internal)?;
+    call.served.present(&mut object);
+    let path = &paths(call)?.spec_replicas;
+    if !call.served.custom || scale::follow(&object, path).is_some() {
+        return Ok(());
+    }
+    let place = format!(".{}", path.join("."));
+    Err(Failure::internal_cause(&format!("the spec replicas field {place:?} does not exist")))
 }
 
 pub(crate) async fn put(call: &Call, input: Input) -> Result<Response, Failure> {

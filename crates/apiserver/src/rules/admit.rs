@@ -107,8 +107,11 @@ pub(crate) fn admit(
             put(&mut object, aside);
         }
     }
-    let mut causes = replaced.map(|replaced| replaced.causes).unwrap_or_default();
-    causes.extend(validate(served, &object, old, scope));
+    let mut causes = builtin::validate::first(served, &object);
+    if causes.is_empty() {
+        causes = replaced.map(|replaced| replaced.causes).unwrap_or_default();
+        causes.extend(validate(served, &object, old, scope));
+    }
     if !causes.is_empty() {
         let name = meta(&object, "name").to_owned();
         // Both Event APIs speak of core events.

@@ -15,7 +15,7 @@ pub(crate) const API_VERSION: &str = "autoscaling/v1";
 pub(crate) const KIND: &str = "Scale";
 const SCALE: OneVersion = OneVersion { api_version: API_VERSION, kind: KIND };
 
-fn follow<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
+pub(crate) fn follow<'a>(object: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, part| value.get(part))
 }
 
@@ -70,7 +70,13 @@ pub(crate) fn wrong(paths: &ScalePaths, object: &Value) -> Vec<FieldError> {
             None => errors.push(accessor(&place, value, "int64")),
         }
     }
+    errors.extend(paths.selector.as_ref().and_then(|path| wrong_selector(path, object)));
     errors
+}
+
+fn wrong_selector(path: &[String], object: &Value) -> Option<FieldError> {
+    let value = follow(object, path).filter(|value| !value.is_string())?;
+    Some(accessor(&format!(".{}", path.join(".")), value, "string"))
 }
 
 /// The value on a path that has no members, if there is one.
@@ -96,7 +102,9 @@ fn accessor(place: &str, value: &Value, expected: &str) -> FieldError {
         Value::Null => ("<nil>".to_owned(), "<nil>"),
     };
     let why = format!("{place} accessor error: {shown} is of the type {kind}, expected {expected}");
-    FieldError::invalid(place, &Value::from(0), why)
+    // What Go has read by then.
+    let nothing = if expected == "string" { Value::from("") } else { Value::from(0) };
+    FieldError::invalid(place, &nothing, why)
 }
 
 /// Who owns the replicas of an object, as seen through this door.

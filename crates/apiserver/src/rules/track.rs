@@ -163,14 +163,12 @@ impl Track<'_> {
                 &blank
             }
         };
-        let applied = fields::apply(&target, &self.writer, live, config, force).map_err(Failure::apply)?;
-        self.check_emptied(&applied, old)?;
-        Ok(applied)
+        fields::apply(&target, &self.writer, live, config, force).map_err(Failure::apply)
     }
 
     /// A part of a custom resource that its owner applied empty, and in which nothing is left, is null and not gone:
     /// its schema has to allow that.
-    fn check_emptied(&self, applied: &Value, old: Option<&Value>) -> Result<(), Failure> {
+    pub(crate) fn check_emptied(&self, applied: &Value, old: Option<&Value>) -> Result<(), Failure> {
         let Some(schema) = self.served.schema.as_ref().filter(|_| has_null(applied)) else {
             return Ok(());
         };

@@ -157,14 +157,10 @@ pub(crate) fn check_name(wanted: &str, new: &Value) -> Result<(), Failure> {
 fn check_version(request: &Update<'_>, old: &Value, new: &Value) -> Result<(), Failure> {
     let (served, name) = (request.served, request.name);
     let uid = meta(new, "uid");
-    if !uid.is_empty() && uid != meta(old, "uid") {
-        return Err(if request.patched {
-            let cause = Cause::invalid("metadata.uid", uid, "field is immutable");
-            // Two sets of rules look at it.
-            Failure::invalid(served, name, vec![cause.clone(), cause])
-        } else {
-            Failure::precondition(served, request.namespace, name, ("UID", uid, meta(old, "uid")))
-        });
+    let another = !uid.is_empty() && uid != meta(old, "uid");
+    if another && !request.patched {
+        let uids = ("UID", uid, meta(old, "uid"));
+        return Err(Failure::precondition(served, request.namespace, name, uids));
     }
     let version = meta(new, "resourceVersion");
     if version.is_empty() && !request.unconditional {
@@ -178,6 +174,11 @@ fn check_version(request: &Update<'_>, old: &Value, new: &Value) -> Result<(), F
     }
     if !version.is_empty() && version != meta(old, "resourceVersion") {
         return Err(Failure::modified(served, name));
+    }
+    if another {
+        let cause = Cause::invalid("metadata.uid", uid, "field is immutable");
+        // Two sets of rules look at it.
+        return Err(Failure::invalid(served, name, vec![cause.clone(), cause]));
     }
     Ok(())
 }

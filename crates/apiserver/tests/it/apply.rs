@@ -198,6 +198,8 @@ async fn doors_have_owners_of_their_own() {
     assert_eq!(owners(&kept), owners(&scaled));
     let mut reset = scaled.clone();
     reset["metadata"]["managedFields"] = json!([]);
+    assert_eq!(owners(&api.ok("PUT", &path, reset.clone()).await), owners(&scaled));
+    reset["metadata"]["managedFields"] = json!([{}]);
     assert_eq!(owners(&api.ok("PUT", &path, reset).await), json!([]));
 }
 

@@ -334,11 +334,15 @@ fn key_ref(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 fn env_from(sources: &[Value], path: &Path<'_>, errors: &mut Errors) {
-    for source in sources {
+    for (index, source) in sources.iter().enumerate() {
+        let place = path.index(index);
         let found = ["configMapRef", "secretRef"].map(|kind| get(source, kind));
         for (kind, reference) in ["configMapRef", "secretRef"].iter().zip(&found) {
-            if let Some(reference) = reference.filter(|r| !text(r, "name").is_empty()) {
-                errors.name(&path.field(kind).field("name"), NameRule::Subdomain, text(reference, "name"));
+            let Some(name) = reference.map(|reference| text(reference, "name")) else { continue };
+            if name.is_empty() {
+                errors.required(&place.field(kind).field("name"), "");
+            } else {
+                errors.name(&place.field(kind).field("name"), NameRule::Subdomain, name);
             }
         }
         match found.iter().flatten().count() {

@@ -25,6 +25,15 @@ pub(crate) use self::resources::amount;
 use crate::failure::Cause;
 use crate::registry::Served;
 
+/// What is wrong with an object before its metadata is looked at.
+pub(crate) fn first(served: &Served, object: &Value) -> Vec<Cause> {
+    let mut errors = Errors::default();
+    if served.is_core("services") {
+        service::addresses(object, &mut errors);
+    }
+    errors.into_causes()
+}
+
 /// What is wrong with an object; `old` is what it replaces.
 pub(crate) fn check(served: &Served, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut errors = Errors::default();

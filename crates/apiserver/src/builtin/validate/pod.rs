@@ -235,6 +235,13 @@ pub(super) fn update(pod: &Value, old: &Value, errors: &mut Errors) {
             errors.forbidden(&path.field(field), "pod updates may not add or remove containers");
             return;
         }
+        // A second set of rules, which looks at images alone.
+        for (index, container) in list(new, field).iter().enumerate() {
+            if text(container, "image").is_empty() {
+                errors.required(&path.field(field).index(index).field("image"), "");
+            }
+        }
+        container::image_spaces(new, field, &path, errors);
     }
     if !deadline(new, old, &path.field("activeDeadlineSeconds"), errors) {
         return;
@@ -267,7 +274,12 @@ pub(super) fn update(pod: &Value, old: &Value, errors: &mut Errors) {
 
 /// A deadline may only come nearer. False when nothing else is worth looking at.
 fn deadline(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) -> bool {
+    let most = i64::from(i32::MAX);
     match (number(new, "activeDeadlineSeconds"), number(old, "activeDeadlineSeconds")) {
+        (Some(now), _) if !(0..=most).contains(&now) => {
+            errors.invalid(path, now, "must be between 0 and 2147483647, inclusive");
+            return false;
+        }
         (Some(now), Some(before)) if before < now => {
             errors.invalid(path, now, "must be less than or equal to previous value");
             return false;

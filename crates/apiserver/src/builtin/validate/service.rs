@@ -14,17 +14,7 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut Errors) 
     let (spec, path) = (object.get("spec").unwrap_or(&NULL), Path::Root("spec"));
     let kind = text(spec, "type");
     let headless = text(spec, "clusterIP") == "None";
-    // Addresses are chosen before anything else is looked at.
-    let (families, known) =
-        (text(spec, "ipFamilyPolicy"), ["PreferDualStack", "RequireDualStack", "SingleStack"]);
-    if !families.is_empty() && !known.contains(&families) {
-        errors.one_of(&path.field("ipFamilyPolicy"), families, &known);
-        return;
-    }
-    let address = text(spec, "clusterIP");
-    let chosen = kind != "ExternalName" && !address.is_empty() && !headless;
-    if chosen && address.parse::<std::net::IpAddr>().is_err() {
-        errors.address(&path.field("clusterIPs").index(0), address);
+    if !addresses(object, errors) {
         return;
     }
     if list(spec, "ports").is_empty() && !headless && kind != "ExternalName" {
@@ -64,6 +54,24 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut Errors) 
     if let Some(old) = old {
         update(spec, old.get("spec").unwrap_or(&NULL), &path, errors);
     }
+}
+
+/// Addresses are chosen before anything else is looked at. False if that is not possible.
+pub(super) fn addresses(object: &Value, errors: &mut Errors) -> bool {
+    let (spec, path) = (object.get("spec").unwrap_or(&NULL), Path::Root("spec"));
+    let (families, known) =
+        (text(spec, "ipFamilyPolicy"), ["PreferDualStack", "RequireDualStack", "SingleStack"]);
+    if !families.is_empty() && !known.contains(&families) {
+        errors.one_of(&path.field("ipFamilyPolicy"), families, &known);
+        return false;
+    }
+    let address = text(spec, "clusterIP");
+    let chosen = text(spec, "type") != "ExternalName" && !["", "None"].contains(&address);
+    if chosen && address.parse::<std::net::IpAddr>().is_err() {
+        errors.address(&path.field("clusterIPs").index(0), address);
+        return false;
+    }
+    true
 }
 
 /// Why an address cannot be that of a machine elsewhere.

@@ -71,12 +71,11 @@ fn apply(draw: &mut Draw<'_>, name: &str, part: Part) -> Value {
     set(&mut body, "/metadata/name", json!(name));
     draw.world.decorate(&mut draw.dice, draw.kind, part, &mut body);
     draw.kind.complete(&mut body);
-    // A real server stores such a text, shows it to nobody, and drops it with the next write: one version more.
-    if draw.kind.custom
-        && body.pointer("/metadata/generateName").is_some_and(|name| name == "")
-        && let Some(metadata) = body["metadata"].as_object_mut()
-    {
-        metadata.remove("generateName");
+    // A real server stores what is empty, shows it to nobody, and drops it with the next write: one version more.
+    if let (true, Some(metadata)) = (draw.kind.custom, body["metadata"].as_object_mut()) {
+        let empty = |name: &str| if name == "generateName" { json!("") } else { json!([]) };
+        let dropped = ["generateName", "ownerReferences", "finalizers"];
+        metadata.retain(|name, value| !dropped.contains(&name.as_str()) || *value != empty(name));
     }
     body
 }
